@@ -1,10 +1,10 @@
-// Buttons and notes that need a script: copy a command, open the code of a figure, show where a number comes from.
+// What needs a script: copy a command, open the code of a figure, move what is too wide.
 // Without this file the links lead to the same things. Nothing is fetched: all of it lies in the page. And paper is
 // light, whatever the screen is.
 
 const serveFigures = () => {
   // Commands get a button that copies them, after the text that it copies.
-  for (const code of document.querySelectorAll(".figure-command code, .page-stamp code, .number-note code[data-command]")) {
+  for (const code of document.querySelectorAll(".figure-command code, .page-stamp code")) {
     const button = document.createElement("button");
     const figure = code.closest("figure")?.querySelector(".caption-number")?.textContent.trim();
     const name = figure ? `Copy the command of ${figure.replace(/^Fig\./, "figure")}` : "Copy the command";
@@ -64,34 +64,6 @@ const serveFigures = () => {
   addEventListener("load", reach);
   addEventListener("resize", reach);
   addEventListener("formulas-drawn", reach);
-
-  // A recorded number opens its note; browsers without popovers follow the link.
-  if (!HTMLElement.prototype.hasOwnProperty("popover")) return;
-  for (const link of document.querySelectorAll("a[data-note]")) {
-    const note = document.getElementById(link.dataset.note);
-    if (!note) continue;
-    link.setAttribute("aria-haspopup", "dialog");
-    link.addEventListener("click", (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
-      event.preventDefault();
-      note.hidden = false;
-      note.showPopover();
-      place(note, link);
-      note.querySelector("button[popovertarget]").focus({ preventScroll: true });
-      note.addEventListener("toggle", ({ newState }) => newState === "closed" && link.focus({ preventScroll: true }), { once: true });
-    });
-  }
-};
-
-// Under the number, or over it where there is no room, inside the window.
-const place = (note, link) => {
-  const at = link.getBoundingClientRect();
-  const gap = 6;
-  const left = Math.min(at.left, innerWidth - note.offsetWidth - 12);
-  const below = at.bottom + gap + note.offsetHeight <= innerHeight;
-  const top = below ? at.bottom + gap : at.top - gap - note.offsetHeight;
-  note.style.left = `${Math.max(12, left)}px`;
-  note.style.top = `${Math.max(12, Math.min(top, innerHeight - note.offsetHeight - 12))}px`;
 };
 
 // True if the text is in the clipboard; otherwise it is selected, for the reader to copy.

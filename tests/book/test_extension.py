@@ -262,7 +262,7 @@ def test_a_number_is_the_mean_and_sd_over_seeds_and_leads_to_its_records(site_):
     said = site_.text("index")
     assert "It reached 92.0 ± 2.0 % here" in said and "2.30 ± 0.00, 5.00" in said
     link = re.search(
-        r'<a class="recorded-number" href="numbers.html#quick-roll" data-note="[^"]*" title="([^"]*)"',
+        r'<a class="recorded-number reference internal" href="numbers.html#quick-roll" title="([^"]*)"',
         site_.markup("index"),
     )
     assert "mean ± SD of 3 runs, seeds 0, 1, 2; commit c0ffeec0ff" in unescape(link.group(1))
@@ -275,25 +275,6 @@ def test_a_number_is_the_mean_and_sd_over_seeds_and_leads_to_its_records(site_):
         assert f'href="{copy}"' in site_.markup("numbers")
         original = record_path(site_.root / "data/records", a_record(seed))
         assert (site_.html / copy).read_bytes() == original.read_bytes()
-
-
-def test_a_number_has_a_note_that_says_all_about_its_origin_without_another_page(site_):
-    page = site_.markup("index")
-    notes = dict(re.findall(r'<div class="number-note" id="([^"]*)"(.*?</button>)</div>', page, re.DOTALL))
-    links = re.findall(r'data-note="([^"]*)"', page)
-    assert links[0] == links[1] and list(dict.fromkeys(links)) == list(notes), "one note for each number"
-    note = notes[links[0]]
-    said = " ".join(unescape(re.sub("<[^>]+>", " ", note)).split())
-    for word in ("92.0 ± 2.0 %", "mean ± SD", "n = 3", "0, 1, 2", "recipe quick", "c0ffeec0ff", "2026-01-02"):
-        assert word in said, word
-    assert "rollpe train --encoding roll" in said and "A <fast> processor" in said
-    for uri in re.findall(r'href="([^"#]*)', note):
-        assert (site_.html / uri).is_file(), uri
-    assert " hidden" in note, "without the script there is only the link"
-    some, all_ = (text for name, text in notes.items() if "bits" in name and "512" in name), notes
-    (bits,) = some
-    assert "n = 1" in bits and "&lt;b&gt;today" in bits and "<b>" not in "".join(all_.values())
-    assert "c0ffee" not in (site_.html / "searchindex.js").read_text(), "the search does not read notes"
 
 
 @pytest.mark.parametrize(
@@ -356,7 +337,7 @@ def test_the_table_of_encodings_says_what_was_tried_and_links_what_was_reached(s
     said = site_.text("index")
     assert "roll 92.0 ± 2.0 (3) scores yes no – no 1,234" in said and "shaw not measured scores" in said
     table = re.search(r'<table class="[^"]*compact.*?</table>', site_.markup("index"), re.DOTALL)[0]
-    assert '<a class="recorded-number" href="numbers.html#quick-roll"' in table
+    assert '<a class="recorded-number reference internal" href="numbers.html#quick-roll"' in table
 
 
 def test_the_hours_of_a_gpu_are_a_range(site_):

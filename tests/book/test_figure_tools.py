@@ -1,4 +1,4 @@
-"""The links under figures of the built book and the notes of its numbers, used by keyboard in Chromium.
+"""The links under figures of the built book and at its numbers, used by keyboard in Chromium.
 
 Run by ``make check-book`` after ``make book``; not part of ``make test``.
 """
@@ -18,11 +18,8 @@ def pages_with(mark: str) -> list[str]:
     return [name for name in PAGES if mark in (HTML / name).read_text(encoding="utf8")]
 
 
-FIGURES, NUMBERS = pages_with('class="figure-tools"'), pages_with("data-note=")
+FIGURES = pages_with('class="figure-tools"')
 CHAPTERS = [name for name in FIGURES if "executed" in name]
-
-UNFOLD = """() => document.querySelectorAll('.toggle-hidden').forEach(
-    (solution) => solution.classList.remove('toggle-hidden'))"""
 
 pytestmark = pytest.mark.browser
 
@@ -94,31 +91,9 @@ def test_the_button_copies_the_whole_command(visit):
     )
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("name", NUMBERS)
-def test_a_number_opens_its_note_in_place_and_gives_the_focus_back(name, width, visit):
-    page = visit(name, width=width)
-    page.evaluate(UNFOLD)
-    before = page.url
-    link = page.locator("a[data-note]").first
-    note = page.locator(f"[id='{link.get_attribute('data-note')}']")
-    assert not note.is_visible()
-    link.focus()
-    page.keyboard.press("Enter")
-    assert note.is_visible() and page.url == before
-    assert note.evaluate("n => n.contains(document.activeElement)")
-    box = note.bounding_box()
-    assert box["x"] >= 0 and box["x"] + box["width"] <= width and box["y"] >= 0
-    for word in ("value", "n = ", "seeds", "commit", "device", "date", "rollpe "):
-        assert word in note.inner_text(), word
-    page.keyboard.press("Escape")
-    assert not note.is_visible() and link.evaluate("a => a === document.activeElement")
-
-
-def test_without_scripts_a_number_leads_to_the_page_of_records(visit):
-    assert len(FIGURES) > 8 and "executed/09-results.html" in NUMBERS
+def test_a_number_leads_to_its_entry_on_the_page_of_records(visit):
     page = visit("executed/09-results.html", java_script_enabled=False)
-    link = page.locator("a[data-note]").first
-    assert not page.locator(".number-note").first.is_visible()
+    link = page.locator("a.recorded-number").first
+    cell = link.get_attribute("title").partition(":")[0]
     link.click()
-    assert "numbers.html#" in page.url
+    assert "numbers.html#" in page.url and page.locator(":target h2").inner_text() == cell

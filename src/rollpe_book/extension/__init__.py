@@ -38,14 +38,12 @@ from rollpe_book.extension.site import is_site, mathjax, record_page
 
 
 def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Add the badges, the notes of recorded numbers, what stands under figures and the page's stamp."""
+    """Add the badges, the links of recorded numbers, what stands under figures and the page's stamp."""
     equations.finish_equations(app, doctree, docname)
-    notes: dict[str, str] = {}
-    app.env.rollpe_notes[docname] = notes  # type: ignore[attr-defined]
     if is_site(app):
         for inline in list(doctree.findall(nodes.inline)):
             if "rollpe_cell" in inline:
-                numbers.link_number(app, docname, inline, notes)
+                numbers.link_number(app, docname, inline)
     stamp = read_stamp(app.env.doc2path(docname))
     figures.finish_figures(app, doctree, docname, stamp, partial(record_page, app, docname))
     if stamp and app.builder.name != "json":  # at the top of the page of one notebook
@@ -83,8 +81,7 @@ def share_writer(app: Sphinx) -> None:
 
 def begin(app: Sphinx) -> None:
     """What the pages of this build link to, collected while they are written."""
-    env: Any = app.env
-    env.rollpe_cells, env.rollpe_notes = set(), {}
+    app.env.rollpe_cells = set()  # type: ignore[attr-defined]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
-from sphinx.util.osutil import relative_uri
 
 from rollpe.errors import InputError
 from rollpe_book.extension import site
@@ -98,62 +96,23 @@ class NumberRole(SphinxRole):
         if text == NOT_MEASURED:
             node["classes"].append("not-measured")
         else:
-            node["rollpe_cell"], node["rollpe_metric"] = cell, metric
+            node["rollpe_cell"] = cell
             node["rollpe_provenance"] = sentence_of(records)
         return [node], []
 
 
-def link_number(app: Sphinx, docname: str, node: nodes.inline, notes: dict[str, str]) -> None:
-    """Link a number to its entry, and add its note to the page."""
-    cell, metric, value = node["rollpe_cell"], node["rollpe_metric"], node.astext()
-    uri = site.record_page(app, docname, cell)
-    name = nodes.make_id(f"note {cell} {metric} {value}")
-    link = (
-        f'<a class="{" ".join(node["classes"])}" href="{escape(uri or "")}" data-note="{name}"'
-        f' title="{escape(cell)}: {escape(node["rollpe_provenance"])}">{escape(value)}</a>'
-    )
-    node.replace_self(nodes.raw("", link, format="html"))
-    if name in notes:
-        return
-    found = site.find_records(site.project_root(app), cell)
-    records = {path: r for path, r in found.items() if recorded_number([r], metric) != NOT_MEASURED}
-    recipe, _, encoding = cell.partition("/")
-    runs = list(records.values())
-    days = sorted({r.provenance.finished[:10] for r in runs})
-    if metric.startswith("accuracy") and not value.endswith("%"):
-        value += " %"  # in a table the unit stands in the head
-    many = "mean ± SD over seeds" if "±" in value else "one run" if len(runs) == 1 else "the same in all runs"
-    root = relative_uri(app.builder.get_target_uri(docname), "")
-    notes[name] = render(
-        "note.html",
-        name=name,
-        value=value,
-        metric=metric,
-        encoding=encoding,
-        recipe=recipe,
-        rows={
-            "value": f"{value}, {many}, n = {len(runs)}",
-            "seeds": ", ".join(str(r.seed) for r in runs),
-            "commit": ", ".join(sorted({commit_of(r) for r in runs})),
-            "device": ", ".join(sorted({r.environment.device_name for r in runs})),
-            "date": days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}",
-        },
-        commands=list(dict.fromkeys(r.provenance.command for r in runs)),
-        records=[(r.seed, root + site.record_link(path)) for path, r in records.items()],
-        uri=uri or "",
+def link_number(app: Sphinx, docname: str, node: nodes.inline) -> None:
+    """Link a number to its entry on the page of recorded numbers."""
+    uri = site.record_page(app, docname, node["rollpe_cell"])
+    title = f"{node['rollpe_cell']}: {node['rollpe_provenance']}"
+    node.replace_self(
+        nodes.reference("", node.astext(), internal=True, refuri=uri, reftitle=title, classes=node["classes"])
     )
 
 
 def commit_of(record: Record) -> str:
     """The commit that a run came from, and whether there were changes beside it."""
     return record.provenance.commit[:10] + (" with changes" if record.provenance.dirty else "")
-
-
-def add_notes(app: Sphinx, docname: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Put the notes of a page's recorded numbers under its text, where the search does not read them."""
-    notes = app.env.rollpe_notes.get(docname, {})  # type: ignore[attr-defined]
-    if notes and "body" in context:
-        context["body"] += "".join(notes.values())
 
 
 def _cell_html(root: Path, cell: str) -> str:
@@ -205,6 +164,5 @@ def collect_numbers(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
 
 def setup(app: Sphinx) -> None:
     app.add_role("num", NumberRole())
-    app.connect("html-page-context", add_notes)
     app.connect("html-collect-pages", collect_numbers)
     app.connect("build-finished", copy_records)
