@@ -175,17 +175,17 @@ def test_errata_are_what_one_document_has_wrong_as_written_whatever_models_reach
     assert "Nothing" in "\n".join(errata(verdicts[1:3], set(), "paper"))
 
 
-def test_commands_of_the_page_are_understood_and_their_files_exist(tmp_path, monkeypatch):
+def test_commands_of_the_page_and_the_readme_are_understood_and_their_files_exist(tmp_path, monkeypatch):
     (tmp_path / "mine.py").touch()  # the reader's own
     monkeypatch.chdir(tmp_path)
 
-    text = (ROOT / "book/run.md").read_text()
+    text = "".join((ROOT / page).read_text() for page in ("book/run.md", "README.md"))
     code = "\n".join(re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
     code = code.replace("\\\n", " ")
     lines = re.findall(r"\b(?:rollpe|rollpe\.cli) ([a-z][^\n']*)", code)
     verbs = set()
     for line in lines:
-        verb, *words = shlex.split(line)
+        verb, *words = shlex.split(line, comments=True)
         command = commands(cli)[verb]
         while hasattr(command, "commands"):
             command = command.commands[words.pop(0)]

@@ -29,30 +29,17 @@ from IPython.display import SVG
 torch.set_num_threads(2)
 SVG('<svg xmlns="http://www.w3.org/2000/svg"><circle r="1"/></svg>')
 
-# %% mystnb={"figure": {"name": "fig-two", "caption": "RollPE is behind."}}
-SVG('<svg xmlns="http://www.w3.org/2000/svg"><circle r="2"/></svg>')
-
 # %%
 print(f"accuracy {61.25 + 0.14:.2f} % over {seeds} seeds of {recipe}")
-
-# %%
-assert abs(0.1 + 0.2 - 0.3) < 1e-9
-print("largest error 5.6e-17")
 """
 DERIVED = """\
 # %% [markdown]
 # # Derived
 
-# %% tags=["parameters"]
-n: int = 32  # width of the ring [4..64]
-
 # %%
 from IPython.display import Markdown
 
 Markdown("| encoding | accuracy |\\n| :-- | --: |\\n| roll | 97.31 |\\n| none | 88.06 |")
-
-# %%
-print(f"a ring of {n} channels")
 
 # %%
 print("p = 0.029 after Holm")

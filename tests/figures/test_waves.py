@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
 import math
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -15,8 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from rollpe import operators, textbook, topography
-from rollpe.errors import InputError
-from rollpe_book.extension.waves import ON_DEMAND, bits_by_position, growing_maps
+from rollpe_book.extension.waves import ON_DEMAND, bits_by_position
 from rollpe_book.figures.waves import (
     TYPES,
     WAVES,
@@ -29,8 +26,6 @@ from rollpe_book.figures.waves import (
     smooth_gradients,
 )
 from rollpe_lab.records import write_record
-from rollpe_lab.records.record import EpochMetrics
-from rollpe_lab.training.plan import load_plan
 from scripts import in_node
 from shared import ROOT, make_record
 
@@ -118,19 +113,6 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
             for stretched in (angles, angles / 0.25, angles / 1.7):
                 cases.append(("period", [stretched], period(stretched)))
                 cases.append(("eigenvalueCount", [stretched], eigenvalue_count(stretched)))
-    cells = torch.arange(-18, 18, dtype=torch.int8).view(2, 3, 2, 3)  # base, move, content, key
-    packed_cells = base64.b64encode(cells.numpy().tobytes()).decode()
-    picture = {
-        "views": {"row": {"x": {"takes": ["base"], "moves": True, "cells": packed_cells}}},
-        "settings": {"row": {"base": [10, 20]}},
-        "contents": ["a", "b"],
-        "reach": {"row": 1},
-        "moves": 3,
-        "limit": 6,
-    }
-    state = {"view": "row", "base": "20", "moved": 2, "content": "a"}
-    cases.append(("logWeights", [picture, "x", state], cells[1, 2, 0].double() * 6 / 127))
-    cases.append(("chosen", [picture["settings"], state, "base"], 1))
     for omega in (0.0, 1.0, math.pi, 4.0, 6.9, 17.5):
         cases.append(("apparentFrequency", [omega], math.acos(math.cos(omega))))
     return cases
@@ -164,7 +146,7 @@ def test_every_formula_of_the_figures_computes_what_the_library_does():
 
 def test_no_exported_formula_goes_unchecked():
     exported = re.findall(r"^export const (\w+)", (SCRIPTS / "formulas.js").read_text(), re.MULTILINE)
-    names = set(exported) - {"TAU"}
+    names = set(exported) - {"TAU", "chosen", "logWeights"}  # these two are in test_picture.py
     checked = {name for name, _, _ in golden_cases(0)}
     assert names - {"range", "mod", "sum", "mean", "dot", "norm", "add", "subtract", "pulse"} == checked
 
@@ -253,31 +235,3 @@ def test_each_encoding_of_text_is_in_one_group_of_few_lines():
     lines = [[name for name in names if name.split(",")[0] in group] for group in groups]
     assert sorted(itertools.chain(*lines)) == sorted(names)
     assert max(map(len, lines)) <= 6, "there are six colors"
-
-
-def two_epochs(steps: int) -> list[EpochMetrics]:
-    values = {"learning_rate": 0, "train_loss": 1, "held_out_loss": None, "held_out_accuracy": None}
-    values |= {"images_per_second": 1, "seconds": 1}
-    return [EpochMetrics(epoch=epoch, steps=epoch * steps, **values) for epoch in (1, 2)]
-
-
-def test_maps_of_a_run_are_added_up_over_queries_and_keys_rows_and_columns(tmp_path):
-    (tmp_path / "plans").mkdir()
-    frames = torch.randint(-127, 128, (12, 2, 5, 3, 2, 120)).to(torch.int8)
-    for plan in ("frames.yaml", "frames-photos.yaml"):
-        copied = shutil.copy(ROOT / "plans" / plan, tmp_path / "plans")
-        for planned in load_plan(copied):
-            record = make_record(planned.run_id.encoding, recipe=planned.run_id.recipe)
-            record = record.model_copy(update={"history": two_epochs(4)})
-            arrays = {"frames": frames.numpy(), "frame_steps": torch.arange(12).numpy()}
-            path = write_record(tmp_path / "data/records", record, **arrays)
-    data = growing_maps(tmp_path)
-    run = data["runs"]["photographs"]["roll-twin"]
-    assert list(data["runs"]) == ["photographs", "digits"]
-    assert run["steps"] == list(range(12)) and run["epoch"] == 4
-    means = torch.tensor(run["maps"], dtype=torch.float64) / data["rings"]
-    torch.testing.assert_close(means, frames.double().mean((1, 4)))
-    draw_still("grow", tmp_path, data)
-    path.unlink()
-    with pytest.raises(InputError, match="no record to read"):
-        growing_maps(tmp_path)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 from python import python
 
-from rollpe.cli import cli
 from rollpe_lab.records import Record, read_record
-from shared import ROOT, commands, workflow_script
+from shared import ROOT, workflow_script
 
 README = (ROOT / "README.md").read_text()
 
@@ -33,19 +31,6 @@ def test_the_first_table_is_of_the_first_recipe_of_the_papers_model_that_has_run
         assert first[0] == title
         assert re.search(r"^\| `roll` \| [\d.]+ \| – \| 1 \| 72.1 ± 0.1 \|$", first[1], re.MULTILINE)
     assert readme.tables([]).strip().startswith(f"{title} not run yet.")
-
-
-def test_every_command_in_the_readme_exists_with_its_options():
-    shown = re.findall(r"^\s*(?:\.venv/bin/)?rollpe ([^#\n`]+)", README, flags=re.MULTILINE)
-    assert len(shown) >= 5
-    for line in shown:
-        words = shlex.split(line)
-        command = cli
-        while words and words[0] in commands(command):
-            command = commands(command)[words.pop(0)]
-        assert command is not cli, line
-        known = {option for parameter in command.params for option in parameter.opts}
-        assert {word for word in words if re.match(r"--?[a-z]", word)} <= known, line
 
 
 def test_every_file_the_readme_links_to_exists():

@@ -138,36 +138,6 @@ def test_the_authors_are_the_same_everywhere():
 
 # Metadata
 
-READ = """\
-# T <!-- holds: a > b -->
-See [the *book*
-page](book/a.md), [`x`](src/x.py), and
-[below](#t),
-[far](https://a.org/b).
-![A map](book/map.png) `m[0](x)`
-```python
-m[0](x)  # <!-- stays -->
-```
-"""
-
-
-def test_links_of_the_readme_become_absolute_or_text():
-    setup = workflow_script("../setup")
-    absolute = f"""\
-# T
-See [the *book*
-page]({PROJECT}/blob/v1/book/a.md), [`x`]({PROJECT}/blob/v1/src/x.py), and
-[below]({PROJECT}/blob/v1/README.md#t),
-[far](https://a.org/b).
-![A map]({PROJECT}/raw/v1/book/map.png) `m[0](x)`
-```python
-m[0](x)  # <!-- stays -->
-```
-"""
-    assert setup.long_description(READ, PROJECT, "v1") == absolute
-    plain = "# T\nSee the *book*\npage, `x`, and\nbelow,\n[far](https://a.org/b).\nA map `m[0](x)`\n"
-    assert setup.long_description(READ, "", "main") == plain + READ[READ.index("```python") :]
-
 
 @pytest.mark.parametrize(
     ("remote", "page"),
@@ -217,6 +187,8 @@ def test_built_metadata_has_no_relative_link_and_survives_the_source_distributio
     body = re.sub(r"(?ms)^```.*?^```|`[^`\n]+`", "", metadata.get_payload())
     targets = re.findall(r"\]\(([^)]*)\)", body) + re.findall(r"""(?:src|href)=["']([^"']*)""", body)
     assert targets and all(target.startswith("https://") for target in targets)
+    own = {"raw/main/book/_static/map.png", "blob/main/README.md#the-two-commands"}
+    assert ({f"{PROJECT}/{place}" for place in own} < {*targets}) == known
     assert not re.search(r"^\[[^\]]+\]:|<!--", body, re.MULTILINE)
 
 
