@@ -263,22 +263,4 @@ def test_matrix_and_kernel_are_differentiable_at_grid_points_too(n):
     assert torch.isfinite(gradient).all()
 
 
-def test_gradients_flow_through_the_roll_and_the_multiplexed_roll():
-    x = torch.randn(4, 3, 5, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: operators.multiplexed_roll(x, torch.arange(4)), (x,))
-    assert torch.autograd.gradcheck(lambda x: twisted_seventh(twisted_roll(x[..., 1:], 3), 2), (x,))
-    (gradient,) = torch.autograd.grad(roll(x, 2)[..., 0].sum(), x)
-    assert gradient[..., 2].eq(1).all() and gradient.sum() == 12
-
-
 # Slices of a head.
-
-
-def test_axes_share_a_head_and_what_is_left_carries_no_position():
-    assert operators.axis_slices(64, 2) == [slice(0, 32), slice(32, 64)]
-    assert operators.axis_slices(65, 2, 31) == [slice(0, 31), slice(32, 63)]
-    assert operators.axis_slices(8, 2, 1) == [slice(0, 1), slice(4, 5)]
-    x, p = torch.randn(5, 65), torch.randint(-9, 9, (5, 2))
-    moved = operators.axial_roll(x, p, width=31)
-    assert torch.equal(moved[:, [31, 63, 64]], x[:, [31, 63, 64]])
-    assert not torch.equal(moved, x)

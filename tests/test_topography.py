@@ -17,7 +17,6 @@ from rollpe.topography import (
     near_and_any,
     pack_correlations,
     participation_ratio,
-    ring_spectrum,
     share_of_distance,
     shuffled_ratio,
     smoothness_ratio,
@@ -34,19 +33,13 @@ def noise(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> torch.T
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
-@pytest.mark.parametrize("n", [2, 5, 16, 31])
-def test_smoothness_ratio_is_the_rayleigh_quotient_of_the_cycle(n: int) -> None:
-    x = noise(4, 3, n, seed=n)
-    expected = torch.einsum("abi,ij,abj->ab", x, ring_laplacian(n), x) / x.square().sum(-1) / 2
-    torch.testing.assert_close(smoothness_ratio(x), expected)
-    assert smoothness_ratio(0 * x).eq(0).all()
-
-
 @pytest.mark.parametrize("sheet", [(2, 3), (4, 5), (3, 7)])
 def test_smoothness_ratio_is_the_rayleigh_quotient_of_the_torus(sheet: tuple[int, int]) -> None:
+    """That of the ring is eq-smoothness."""
     x = noise(6, sheet[0] * sheet[1], seed=0)
     expected = torch.einsum("bi,ij,bj->b", x, sheet_laplacian(*sheet), x) / x.square().sum(-1) / 4
     torch.testing.assert_close(smoothness_ratio(x, sheet), expected)
+    assert smoothness_ratio(0 * x, sheet).eq(0).all()
 
 
 @pytest.mark.parametrize("n", [2, 5, 6])
@@ -79,11 +72,7 @@ def test_neighbors_and_any_two_are_averaged_over_the_ring() -> None:
     torch.testing.assert_close(any_two, torch.full((3,), 150 / 6 / 127))
 
 
-def test_correlations_see_neither_gain_nor_level_nor_what_never_changes() -> None:
-    x = noise(40, 6, seed=1)
-    changed = x * torch.tensor([1.0, 5, 0.1, 3, 2, 7]) + torch.arange(6)
-    found = [correlation_by_distance(y.T @ y / 40, y.mean(0)) for y in (x, changed)]
-    torch.testing.assert_close(found[0], found[1])
+def test_what_never_changes_has_no_correlations() -> None:
     constant = torch.ones(40, 6, dtype=torch.float64)
     assert correlation_by_distance(constant.T @ constant / 40, constant.mean(0)).tolist() == [0] * 4
 
@@ -139,14 +128,6 @@ def test_the_maps_are_those_that_roll_and_torus_roll_move() -> None:
 
 
 @pytest.mark.parametrize("kind", ["ring", "sheet", "tdann"])
-def test_losses_have_the_gradient_of_finite_differences(kind: str) -> None:
-    sheet = None if kind == "ring" else (2, 4)
-    q, k = noise(1, 2, 6, 8, seed=0), noise(1, 2, 6, 8, seed=1)
-    q.requires_grad_(), k.requires_grad_()
-    assert torch.autograd.gradcheck(lambda q, k: topography_loss(q, k, kind, sheet=sheet), (q, k))
-
-
-@pytest.mark.parametrize("kind", ["ring", "sheet", "tdann"])
 def test_bfloat16_and_autocast_agree_with_float32(kind: str) -> None:
     sheet = None if kind == "ring" else (2, 4)
     q, k = (noise(2, 2, 30, 8, seed=s).bfloat16() for s in (0, 1))
@@ -156,12 +137,6 @@ def test_bfloat16_and_autocast_agree_with_float32(kind: str) -> None:
         mixed = topography_loss(q, k, kind, sheet=sheet)
     assert half.dtype == mixed.dtype == torch.float32
     assert half.item() == mixed.item() == exact.item()
-
-
-@pytest.mark.parametrize("n", [1, 2, 7, 16])
-def test_ring_spectrum_adds_up_to_the_power_of_the_channels(n: int) -> None:
-    x = noise(3, n, seed=n)
-    torch.testing.assert_close(ring_spectrum(x).sum(-1), x.square().sum(-1))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

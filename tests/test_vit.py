@@ -239,13 +239,10 @@ def test_dropout_and_stochastic_depth_act_in_training_only() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"encoding": "rolls"}, "unknown encoding 'rolls'"),
         ({"encoding": "rope"}, "use 'axial-rope'"),
-        ({"encoding_options": {"colour": 1}}, "no option 'colour'"),
         ({"size": "huge"}, "size='huge'"),
         ({"pool": "max"}, "pool='max'"),
         ({"image_size": (32, 30)}, "(32, 30)"),
-        ({"image_size": 30, "patch_size": 4}, "(30, 30)"),
         ({"patch_size": 0}, "patch_size=0"),
         ({"patch_size": (4, 4)}, "patch_size=(4, 4)"),
         ({"image_size": (32, 32, 3)}, "image_size=(32, 32, 3)"),

@@ -1,5 +1,6 @@
-"""Encodings added to tokens: the number itself, the waves of the sinusoidal one, the table of the
-learned one, and none.
+"""Encodings added to tokens: the table of the learned one on other grids, and what all of them refuse.
+
+The waves of the sinusoidal one are held by test_properties.py and test_peers.py.
 """
 
 from __future__ import annotations
@@ -54,12 +55,6 @@ def test_a_table_of_three_axes_is_resized_as_torch_does() -> None:
     volume = encoding.table.T.unflatten(1, (2, 3, 4))[None]
     wanted = F.interpolate(volume, (5, 3, 4), mode="trilinear")[0].flatten(1).T
     assert worst(added[0], wanted) < 1e-12
-
-
-def test_a_resized_table_has_the_gradient_of_finite_differences() -> None:
-    encoding = learned((2, 2))
-    tokens, positions = zeros(6, 6), grid_positions(2, 3)
-    assert torch.autograd.gradcheck(lambda _: encoding.add(tokens, positions, (2, 3)), encoding.table)
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 
 FAMILY = ["roll", "twisted-roll", "continuous-roll", "multiplexed-roll", "torus-roll", "roll-twin"]
 GOLDEN = (math.sqrt(5) - 1) / 2
-TWISTED = [  # encodings of rings that a roll of one width does not have
-    ("twisted-roll", {}),
-    ("twisted-roll", {"width": 5}),
-    ("twisted-roll", {"width": (4, 3, 2), "direction": -1}),
-    ("twisted-roll", {"twist": 1 / 7}),
-    ("twisted-roll", {"twist": -GOLDEN, "width": 3, "direction": -1}),
-    ("twisted-roll", {"twist": 0.0}),
-    ("roll", {"width": (4, 5), "direction": -1}),
-]
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -51,26 +42,6 @@ def test_a_roll_is_torch_roll_bit_for_bit_on_each_axis_share(dtype: torch.dtype,
         assert torch.equal(r[..., 0:7], t[..., 0:7].roll(-direction * row, -1))
         assert torch.equal(r[..., 8:15], t[..., 8:15].roll(-direction * column, -1))
         assert torch.equal(r[..., [7, 15, 16]], t[..., [7, 15, 16]])
-
-
-@pytest.mark.parametrize(("name", "options"), [("roll", {}), ("multiplexed-roll", {}), *TWISTED])
-def test_the_gradient_of_a_roll_and_its_gradient_equal_finite_differences(name: str, options: dict) -> None:
-    encoding = create_encoding(name, head_dim=20, heads=1, axes=2, **options)
-    q = draw(1, 1, 3, encoding.streams * 20).requires_grad_()
-    positions = torch.tensor([[3.0, -8.0], [11.0, 1.0]])
-    assert torch.autograd.gradcheck(lambda q: encoding.encode(q, positions), q)
-    assert torch.autograd.gradgradcheck(lambda q: encoding.encode(q, positions).square(), q)
-
-
-@pytest.mark.parametrize(("name", "options"), [("roll", {}), *TWISTED])
-def test_a_roll_maps_over_batches_of_batches(name: str, options: dict) -> None:
-    encoding = create_encoding(name, head_dim=20, heads=2, axes=2, **options)
-    positions, x = grid_positions(2, 3) * 3, draw(3, 1, 2, 7, 20)
-    mapped = torch.func.vmap(lambda x: encoding.encode(x, positions))(x)
-    assert torch.equal(mapped, torch.stack([encoding.encode(one, positions) for one in x]))
-    gradient = torch.func.vmap(torch.func.grad(lambda x: encoding.encode(x, positions).pow(4).sum()))(x)
-    back = [encoding.encode(4 * encoding.encode(one, positions).pow(3), -positions) for one in x]
-    assert worst(gradient, torch.stack(back)) < 1e-12
 
 
 def offset_profile(encoding, tokens: int, axis: int) -> Tensor:
@@ -169,13 +140,6 @@ def test_positions_that_changed_are_looked_at_again(change: str) -> None:
     positions.mul_(10) if change == "in place" else positions[8:].fill_(80)
     with pytest.warns(UserWarning, match="81 tokens need at least 161"):
         encoding.encode(x, positions)
-
-
-def test_positions_that_no_number_is_known_of_do_not_warn_and_do_not_fail() -> None:
-    encoding = create_encoding("continuous-roll", head_dim=8, heads=1, axes=1)
-    x, positions = torch.randn(1, 1, 9, 8), torch.stack((grid_positions(9), 2 * grid_positions(9)))
-    mapped = torch.func.vmap(lambda p: encoding.encode(x, p))(positions)
-    torch.testing.assert_close(mapped[1], encoding.encode(x, positions[1]))
 
 
 def test_the_cosine_treatment_keeps_neither_norm_nor_relativity_between_integers() -> None:
