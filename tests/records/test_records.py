@@ -8,10 +8,7 @@ import logging
 import os
 import random
 import shutil
-import signal
 import subprocess
-import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -250,34 +247,6 @@ def test_records_are_found_sorted_and_filtered(tmp_path):
 
 
 # Atomic writing
-
-WRITE_FOR_EVER = """
-import itertools, sys
-from pathlib import Path
-from rollpe_lab.files import write_atomically
-for i in itertools.count():
-    write_atomically(Path(sys.argv[1]), b"%d" % (i % 10) * 3_000_000)
-    if i == 0: print("written", flush=True)
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="SIGKILL exists on POSIX only")
-def test_a_writer_killed_at_any_moment_leaves_a_whole_file(tmp_path):
-    path = tmp_path / "seed-0.json"
-    waits = random.Random(1)
-    for _ in range(4):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITE_FOR_EVER, str(path)],
-            stdout=subprocess.PIPE,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        )
-        assert writer.stdout.readline() == b"written\n"
-        time.sleep(waits.uniform(0.0, 0.1))
-        writer.send_signal(signal.SIGKILL)
-        writer.wait()
-        writer.stdout.close()
-        content = path.read_bytes()
-        assert len(content) == 3_000_000 and len(set(content)) == 1
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ import pytest
 import torch
 import torchvision.transforms as one_image
 import torchvision.transforms.v2.functional as tv
-from pydantic import ValidationError
 from scipy import stats
 from torch import Generator, Tensor
 from torchvision.transforms.v2 import InterpolationMode, RandAugment
@@ -367,15 +366,6 @@ def mixed(seed: int, count: int = 200, size: tuple[int, int] = (10, 14), **setti
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("settings", [{"mixup": 0.8}, {"cutmix": 1.0}, {"mixup": 0.8, "cutmix": 1.0}])
-def test_soft_targets_sum_to_one_and_name_at_most_two_classes(settings: dict, seed: int):
-    _, targets, *_ = mixed(seed, **settings)
-    assert targets.dtype == torch.float32 and (targets >= 0).all()
-    torch.testing.assert_close(targets.sum(1), torch.ones(len(targets)), rtol=0, atol=1e-6)
-    assert ((targets > 0).sum(1) <= 2).all()
-
-
-@pytest.mark.parametrize("seed", SEEDS)
 def test_mixup_mixes_every_pixel_with_the_weight_of_the_target(seed: int):
     images, _, own, value, other = mixed(seed, mixup=0.8)
     expected = (own * value + (1 - own) * other).view(-1, 1, 1).expand_as(images)
@@ -481,26 +471,6 @@ def test_settings_that_the_images_do_not_allow_are_refused_in_one_line(
 ):
     with refused(message):
         Augmenter(Augmentation(**settings), size, (0.0,) * channels, (1.0,) * channels, 10)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"crops": "pad"},
-        {"crop": "center"},
-        {"flip": 1.5},
-        {"crop_scale": (0.0, 1.0)},
-        {"crop_scale": (0.9, 0.1)},
-        {"rand_augment": (0, 9)},
-        {"rand_augment": (2, 31)},
-        {"crop_padding": -1},
-        {"mixup": -0.1},
-        {"mix_probability": 1.1},
-    ],
-)
-def test_settings_outside_their_range_are_refused(settings: dict):
-    with pytest.raises(ValidationError):
-        Augmentation(**settings)
 
 
 # Many batches at once

@@ -122,13 +122,3 @@ def test_a_ring_as_long_as_the_grid_cannot_tell_places_apart(
     shifted = images.roll((4, -8), (2, 3))  # by whole cells, around the border
     gap = (logits(encoding, shifted, **options) - logits(encoding, images, **options)).abs().max()
     assert (gap < 1e-10) == alike and (alike or gap > 1e-4)
-
-
-@pytest.mark.filterwarnings("ignore:aliased offsets")
-def test_what_cannot_tell_places_apart_classifies_exactly_one_test_canvas_in_sixteen() -> None:
-    data = load_dataset("place")
-    part = slice(0, 5 * TEST_COPIES)
-    inputs = (data.test.images[part].double() / 255 - data.mean[0]) / data.std[0]
-    for encoding, options in (("none", {}), ("roll", {"width": 8})):
-        right = logits(encoding, inputs, **options).argmax(1) == data.test.labels[part]
-        assert right.unflatten(0, (5, TEST_COPIES)).sum(1).tolist() == [1] * 5

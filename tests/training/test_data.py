@@ -18,7 +18,7 @@ from filelock import FileLock
 from sklearn.datasets import load_digits
 from torchvision.datasets import CIFAR100
 
-from published import Server, body, pack, published
+from published import Server, body, published
 from refusals import refused
 from rollpe_lab.commands.options import DATASETS as choices
 from rollpe_lab.training import load_dataset
@@ -99,22 +99,11 @@ def test_a_download_that_breaks_is_tried_again(server: Server, tmp_path: Path):
     assert server.asked == RETRIES + 1, "nobody is asked for what is there"
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        (body(bytes(4000))[:2000], "cannot download"),
-        (body(pack({"train": b"cos\nsystem\n(S'true'\ntR."})), "not match the known hash"),
-        (b"HTTP/1.1 503 No\r\n\r\n", rf"503 Server Error.*place {ARCHIVE} in .*, and run the command again"),
-    ],
-    ids=["half", "another", "none"],
-)
-def test_what_is_not_the_published_archive_is_one_line_and_nothing_of_it_stays(
-    server: Server, tmp_path: Path, answer: bytes, says: str
-):
-    server.script = [answer] * (RETRIES + 1)
-    with refused(says):
+def test_a_download_that_fails_says_how_to_go_on_by_hand(server: Server, tmp_path: Path):
+    """Whatever else a server may send is in tests/faults/test_server.py."""
+    server.script = [b"HTTP/1.1 503 No\r\n\r\n"] * (RETRIES + 1)
+    with refused(rf"503 Server Error.*place {ARCHIVE} in .*, and run the command again"):
         fetch("cifar100", tmp_path, progress=False)
-    assert list(tmp_path.glob("[!.]*")) == []
 
 
 @pytest.mark.parametrize("damage", [0, 1])

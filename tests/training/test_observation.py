@@ -10,7 +10,13 @@ import torch
 
 from rollpe.encodings import grid_positions
 from rollpe.encodings.roll import twin_state_dict
-from rollpe.topography import near_and_any, smoothness_ratio, topography_loss, unpack_correlations
+from rollpe.topography import (
+    attention_by_offset,
+    near_and_any,
+    smoothness_ratio,
+    topography_loss,
+    unpack_correlations,
+)
 from rollpe.vit import create_vit
 from rollpe_lab.training import load_recipe, train
 from rollpe_lab.training.observation import (
@@ -94,21 +100,15 @@ def test_the_waves_of_one_layer_count_alike():
 
 
 @pytest.mark.parametrize("encoding", ["roll", "multiplexed-roll", "shaw"])
-def test_attention_by_offset_averages_the_weights_pair_by_pair(encoding):
+def test_attention_by_offset_is_that_of_the_weights_of_all_images(encoding):
     vit = model(encoding)
     found = observe(vit, images(5), batch=2)
     q, k = seen(vit)[1]
     positions = torch.cartesian_prod(torch.arange(2.0), torch.arange(3.0))
     weights = vit.blocks[1].attn.encoding.scores(q, k, positions).softmax(-1).detach()
-    for row, offset in enumerate(found["offsets"]):
-        same = [
-            weights[:, :, 1 + i, 1 + j]
-            for i in range(6)
-            for j in range(6)
-            if np.array_equal((positions[j] - positions[i]).numpy(), offset)
-        ]
-        expected = torch.stack(same).mean((0, 1))
-        np.testing.assert_allclose(found["attention"][1, :, row], expected, rtol=1e-4)
+    offsets, means = attention_by_offset(weights, positions)
+    assert np.array_equal(found["offsets"], offsets)
+    np.testing.assert_allclose(found["attention"][1], means.mean(0), rtol=1e-4)
 
 
 def test_correlations_are_those_of_channels_over_images_and_patches_and_a_frame_holds_every_two():

@@ -114,6 +114,7 @@ def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tm
         ("augmentation.flip", "2", r"augmentation\.flip=2: allowed is input should be less than"),
         ("augmentation.rand_augment", [10**9, 9], "rand_augment"),
         ("augmentation.crop_padding", 10**9, "crop_padding"),
+        ("augmentation.crop_scale", [0.9, 0.1], "crop_scale"),
         ("augmentation", "3", r"augmentation=3: allowed is "),
         ("epochs.more", "3", r"epochs\.more: epochs holds a single value"),
         ("name", "a/b", r"name='a/b': allowed is letters"),

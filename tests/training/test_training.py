@@ -456,12 +456,6 @@ def test_the_learning_rate_rises_to_its_peak_and_falls_towards_zero(warmup, epoc
         assert learning_rate(recipe, 50, 100, steps) == pytest.approx(0.25), "half way down the cosine"
 
 
-def test_bfloat16_trains_and_is_recorded_as_such():
-    record = run(tiny(precision="bfloat16", max_steps=2))
-    assert record.config["precision"] == "bfloat16" and math.isfinite(record.test.loss)
-    assert record.test.loss != run(tiny(precision="float32", max_steps=2)).test.loss
-
-
 # Evaluation
 
 
