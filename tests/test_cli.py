@@ -138,18 +138,13 @@ REFUSED = [  # a command line in the project's folder, and a fragment of the ans
     ("train --encoding foo", "multiplexed-roll"),
     ("train --recipe qick", "quick"),
     ("train --set epochs=banana", "banana"),
-    ("train --set epochs=-1", "epochs"),
-    ("train --set epoch=3", "epochs"),
     ("train --set epochs", "key=value"),
-    ("train --set name=ü", "letters of ASCII"),
     ("train --set shifts=[1000000000000000000000000000000]", "at most 1,024"),
     ("train --seed -1", "--seed"),
     ("train --device toaster", "cpu"),
-    ("train --option width=3.5", "width"),
     ("train --option width=[1", "not YAML"),
     ("train --encoding multiplexed-roll --option waves=1000000000", "a million"),
     ("train --import TMP/none.py", "none.py"),
-    ("train --import TMP/taken.py", "'roll' belongs to rollpe.encodings.roll.Roll"),
     ("train --import TMP/idle.py", "'own' would do nothing"),
     ("train --recipe smoke --records " + "a" * 300, "too long"),
     ("train --recipe quick --encoding roll --records data/records", "--force"),
@@ -158,7 +153,6 @@ REFUSED = [  # a command line in the project's folder, and a fragment of the ans
     ("table --records TMP/missing", "TMP/missing: no such folder"),
     ("table --recipe paper --records src/rollpe", "'paper' has no records in these folders. Recipes"),
     ("claims --records TMP/missing", "TMP/missing: no such folder"),
-    ("compare quick/roll quick/none --records TMP/missing", "TMP/missing: no such folder"),
     ("compare a.json b.json", "a.json: no record to read"),
     ("compare quick/roll quick/rol", "no record's file (.json); there are quick/roll"),
     ("compare quick/roll quick/roll", "both hold the run quick/roll/seed-0"),
@@ -168,7 +162,6 @@ REFUSED = [  # a command line in the project's folder, and a fragment of the ans
     ("notebook", "notebooks/11-train.py"),
     ("notebook 11-trian", "notebooks/11-train.py"),
     ("notebook 11-train -p encodng roll", "encoding"),
-    ("notebook 11-train -p epochs=banana", "banana"),
     ("notebook notebooks/11-train.py -p encoding foo", "axial-rope"),
     ("data fetch imagenet", "cifar100"),
     ("bench --encodings ''", "encoding ''"),
@@ -187,7 +180,6 @@ REFUSED = [  # a command line in the project's folder, and a fragment of the ans
 def test_bad_input_is_one_line_that_says_what_is_allowed(line, says, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("rollpe_lab.bench.run.matmul_peak", lambda *_: pytest.fail("it was begun"))
-    (tmp_path / "taken.py").write_text(OWN.replace('"own"', '"roll"'))
     (tmp_path / "idle.py").write_text(OWN.replace("acts_on", "relative"))
     words = shlex.split(line.replace("TMP", str(tmp_path)))
     words += (
