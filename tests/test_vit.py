@@ -106,20 +106,6 @@ def test_gradients_reach_every_parameter_of_every_layer(encoding: str) -> None:
         assert parameter.grad is not None and parameter.grad.abs().max() > 0, name
 
 
-@pytest.mark.parametrize("encoding", IMAGE_NAMES)
-def test_an_image_gets_what_the_positions_of_its_grid_give_one_by_one(encoding: str) -> None:
-    """Encodings may know a shorter way for a whole grid; tokens without a position are part of it."""
-    model = build(encoding, registers=1).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.2)
-    for height, width in ((12, 16), (8, 20)):
-        images = draw(2, 3, height, width)
-        positions = grid_positions(height // 4, width // 4)
-        if model.encoding_names[0] == "learned" and (height, width) != (12, 16):
-            continue  # a table is resized for a grid, and read between its places for given positions
-        assert worst(model(images), model(images, positions)) < 1e-12
-
-
 @pytest.mark.parametrize("encoding", ["roll", "learned+axial-rope"])
 def test_parameters_named_for_no_weight_decay_exist_and_are_complete(encoding: str) -> None:
     model = build(encoding, registers=2)
@@ -209,8 +195,10 @@ def test_a_class_token_is_read_alone_as_among_all_tokens_and_for_less(encoding: 
 
 @pytest.mark.parametrize("encoding", IMAGE_NAMES)
 def test_blocks_one_by_one_at_the_positions_of_the_tokens_are_the_model(encoding: str) -> None:
-    """Whatever the model prepares for all its layers: on a grid and off it."""
-    model = build(encoding)
+    """Whatever the model prepares for all its layers: on a grid, for which encodings may know a shorter way,
+    and off it.
+    """
+    model = build(encoding, registers=1)
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
     images = draw(3, 3, 12, 16)

@@ -8,8 +8,6 @@ from functools import partial
 import pytest
 
 from rollpe.encodings import ENCODINGS, create_encoding
-from rollpe.encodings.rotary import AxialRope
-from rollpe.errors import InputError
 from rollpe.vit import create_vit
 from rollpe_book.properties import measure
 from shared import ROOT
@@ -23,18 +21,6 @@ def test_trials_find_what_the_class_claims(name):
     assert (found.relative == "yes") == claimed.relative
     assert found.real_positions == claimed.real_positions
     assert found.cached
-
-
-def test_an_encoding_that_takes_volumes_alone_is_measured_on_one(monkeypatch):
-    class Volume(AxialRope):
-        def __init__(self, *, axes: int, **options):
-            if axes != 3:
-                raise InputError("volumes only")
-            super().__init__(axes=axes, **options)
-
-    monkeypatch.setitem(ENCODINGS, "volume", Volume)
-    found = measure("volume")
-    assert (found.axes, found.relative_along, found.cached) == (3, (True, True, True), True)
 
 
 @pytest.mark.parametrize(
