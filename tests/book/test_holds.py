@@ -65,15 +65,3 @@ def test_the_build_names_page_and_sentence_of_what_the_records_contradict(book):
         f"WARNING: holds: index.md: “{sentence}” " for sentence in FALSE
     ]
     assert "RollPE leads no encoding. A true start. The twin leads RollPE. More." in book.text("index")
-
-
-def test_the_build_reads_the_readme_and_notebooks_as_well(book):
-    (book.root / "README.md").write_text("Rolls lose. <!-- holds: mini: roll < none -->\n")
-    cell = (
-        '{"cell_type": "markdown", "metadata": {}, "source": ["Twins lose.{holds}`mini: roll-twin < none`"]}'
-    )
-    page = f'{{"cells": [{cell}], "metadata": {{}}, "nbformat": 4, "nbformat_minor": 4}}'
-    warnings = book.build({"index.md": "# Results\n\n```{toctree}\nx\n```\n", "x.ipynb": page})
-    assert "README.md: “Rolls lose.” does not hold" in warnings
-    assert "x.ipynb: “Twins lose.” does not hold" in warnings
-    assert warnings.count("holds:") == 2

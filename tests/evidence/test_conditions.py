@@ -129,13 +129,6 @@ def test_false_conditions_are_contradicted_by_a_finding(condition, says, evidenc
     assert says in found
 
 
-def test_holm_judges_the_adjusted_p_and_welch_the_plain_one():
-    runs = {"none": 500, "roll": 515, "learned": 501, "axial-rope": 502}
-    records = [make_record(e, n + 5 * s, s, "strong", images=1000) for e, n in runs.items() for s in range(3)]
-    assert objection("strong: roll - none > 0, Welch 0.05", Evidence(records)) is None
-    assert "p is" in objection("strong: roll - none > 0, Holm 0.05", Evidence(records))
-
-
 def test_an_exploratory_pair_is_neither_clear_nor_open():
     runs = {"none": 500, "roll": 700}
     records = [make_record(e, n + s, s, "strong", images=1000) for e, n in runs.items() for s in range(3)]

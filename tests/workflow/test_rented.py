@@ -106,11 +106,6 @@ def test_what_a_killed_command_left_running_is_ended_and_that_of_another_turn_is
     stranger.wait()
 
 
-def test_a_stage_that_does_not_exist_is_refused(tmp_path, capsys):
-    assert rented.main(["--out", str(tmp_path), "--stages", "sweep,bensh"]) == 2
-    assert "rented: --stages bensh" in capsys.readouterr().err
-
-
 # Pieces
 
 
