@@ -1,18 +1,16 @@
-"""README.md says what the records and the command line say."""
+"""README.md says what the records say."""
 
 from __future__ import annotations
 
 import re
 
-from python import python
-
-from shared import ROOT
+from shared import ROOT, workflow_script
 
 README = (ROOT / "README.md").read_text()
 
 
 def test_the_results_table_shows_the_committed_records():
-    python("workflow/readme.py", "--check", cwd=ROOT)
+    assert workflow_script("readme").updated(README) == README, "run make readme"
 
 
 def test_every_file_the_readme_links_to_exists():
