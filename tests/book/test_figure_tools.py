@@ -67,16 +67,6 @@ def test_each_picture_shows_once_in_the_colors_of_the_page_and_on_paper_in_light
     pictures_are(theme)
 
 
-def test_a_picture_wider_than_the_screen_moves_in_its_frame_and_not_the_page(visit):
-    page = visit(CHAPTERS[0], width=390)
-    frame = page.locator("div.cell_output .figure-frame").first
-    assert frame.evaluate("f => f.scrollWidth > f.clientWidth && f.classList.contains('more')")
-    assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    frame.focus()
-    page.keyboard.press("ArrowRight")
-    page.wait_for_function("f => f.scrollLeft > 0", arg=frame.element_handle())
-
-
 def test_the_button_copies_the_whole_command(visit):
     page = visit(CHAPTERS[0])
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])

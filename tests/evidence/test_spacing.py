@@ -10,7 +10,6 @@ from rollpe_lab.evidence import spacing
 from rollpe_lab.evidence.families import SPACING, family, path_of
 from rollpe_lab.records import read_records
 from rollpe_lab.statistics import holm
-from rollpe_lab.training import load_plan
 from shared import ROOT, make_record
 
 DEFAULT = 0.002
@@ -45,13 +44,10 @@ def test_each_arm_has_the_learning_rate_that_the_rule_chooses(recipe, committed)
 
 
 @pytest.mark.parametrize("recipe", SPACING)
-def test_every_arm_was_planned_and_trained_with_all_seeds(recipe, committed):
-    plan = "digits" if recipe.startswith("quick") else "text"
-    planned = {p.run_id.path for p in load_plan(ROOT / f"plans/spacing-{plan}.yaml")}
+def test_every_arm_was_trained_with_all_planned_seeds(recipe, committed):
     arms = spacing.arms_of(committed, recipe)
-    seeds = [*range(200, 210 if plan == "digits" else 208)]
+    seeds = [*range(200, 210 if recipe.startswith("quick") else 208)]
     assert {label: [r.seed for r in arm] for label, arm in arms.items()} == {label: seeds for label in arms}
-    assert {r.run_id.path for arm in arms.values() for r in arm} <= planned
 
 
 def runs(**accuracy: int) -> list:

@@ -473,7 +473,6 @@ NO_COPY = f"{PAIR}: missing or no copy of its .py"
         (lambda root: (root / PAIR).unlink(), NO_COPY),
         (add_by_hand("book/best.ipynb"), "book/best.ipynb: belongs to no notebooks/*.py"),
         (add_by_hand("book/executed/best.ipynb"), "book/executed/best.ipynb: belongs to no notebooks/*.py"),
-        (add_by_hand("book/api/best.ipynb"), "book/api/best.ipynb: belongs to no notebooks/*.py"),
         (add_by_hand("notebooks/best.ipynb"), "notebooks/best.ipynb: belongs to no notebooks/*.py"),
         (lambda root: write_report(root, "0"), f"{REPORT}: stale"),
         (replace(REPORT, None, "[]"), f"{REPORT}: damaged"),
