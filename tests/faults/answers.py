@@ -1,4 +1,4 @@
-"""How the command line answers, run within this process: bounded in time, captured, judged."""
+"""What nobody should type, and how the command line answers: in this process, bounded in time, judged."""
 
 from __future__ import annotations
 
@@ -8,6 +8,19 @@ import sys
 from contextlib import contextmanager
 
 from rollpe.cli import main
+
+# fmt: off
+YAML = [
+    "[", "{", "&a [*a]", "!!python/object/apply:os.system [id]", "[" * 3000, "{a: 1, a: 2}", "{1: 2}", "1:30",
+    "1_0_0_", "1e309", "-1", "1", "2", "9" * 5000, "[10, 99999999999999999999]", "[-4]", "null", "true",
+    ".nan", ".inf", "''", "2.5", "[[]]", "{}", "[]", "? a", "- a", ">", "%", "@", "*a", "<<: 1", "\u2028",
+    "\t", "0.5", "[0.5, 0.5]", "roll", "a" * 300, "2020-01-01", "[1, 2, 3]", "100000", "64",
+    "", "~", "!!python/name:os.system", "!!set {a}", "1_000", "[999999999999999999999999]", "é", "'",
+    "|", "&a 1", "{a: " * 500, "none.yaml", "/dev/zero", "[roll, roll]", "[-1]", "[1.5]", "['0']", "? x",
+    "- x", "---\n---", "%TAG ! x", "%YAML 3.0",
+]
+# fmt: on
+"""What nobody should write as a value in YAML."""
 
 BOUND = 120  # seconds; a hang has no end
 

@@ -64,7 +64,7 @@ def read(call):
 def goes_on_from(path, content: bytes) -> bool:
     """Whether a run would go on from a file with this content."""
     path.write_bytes(content)
-    return read(lambda: checkpoint._read_checkpoint(path, torch.device("cpu"), sealed=True)) is not None
+    return read(lambda: checkpoint._read_checkpoint(path, torch.device("cpu"))) is not None
 
 
 def weights(path):
@@ -148,14 +148,3 @@ def test_with_no_whole_checkpoint_a_run_is_refused_and_a_sweep_begins_it_again(s
     assert lines[1] == f"{wanted}: its checkpoint is damaged; starting over"
     assert report.trained == [wanted] and not report.failed
     assert timeless(read_record(record_path(folder / "records", wanted.run_id))) == timeless(undisturbed[0])
-
-
-def test_the_checkpoint_of_an_older_version_is_read_and_its_damage_noticed(tmp_path, undisturbed):
-    old = tmp_path / "old.pt"
-    torch.save(torch.load(undisturbed[1], weights_only=True), old)  # without a digest
-    right, read = weights(undisturbed[1]), weights(old)
-    assert all(torch.equal(read[name], right[name]) for name in right)
-    content = old.read_bytes()
-    middle = len(content) // 2
-    old.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
-    assert weights(old) is None
