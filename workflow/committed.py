@@ -69,10 +69,8 @@ class History(NamedTuple):
 
 def read_history(root: Path = ROOT) -> History | None:
     """What git knows of the records; None in a copy without git or without its beginning."""
-    try:
-        _git(root, "merge-base", "--is-ancestor", FIRST, "HEAD")
-        log = _git(root, "log", *"-m --raw -z --no-renames --abbrev=40 --format=".split(), "--", *STAY)
-    except (OSError, subprocess.CalledProcessError):
+    log = _git(root, "log", *"-m --raw -z --no-renames --abbrev=40 --format=".split(), "--", *STAY)
+    if log is None or _git(root, "merge-base", "--is-ancestor", FIRST, "HEAD") is None:
         return None
     versions = defaultdict(set)
     fields = iter(log.decode().split("\0"))
@@ -86,19 +84,15 @@ def read_history(root: Path = ROOT) -> History | None:
 
 def read_tracked(root: Path = ROOT) -> set[str]:
     """What the book reads and git tracks, or is about to; nothing in a copy without git."""
-    try:
-        names = _git(root, "ls-files", "-z", "--", *READ).decode().split("\0")
-    except (OSError, subprocess.CalledProcessError):
-        return set()
+    names = (_git(root, "ls-files", "-z", "--", *READ) or b"").decode().split("\0")
     return {name for name in names if name and not name.endswith(".failed")}
 
 
 @cache
 def source_hash(root: Path, commit: str) -> str | None:
     """What `rollpe_lab.sources.source_hash` says in a checkout of the commit; None without such a commit."""
-    try:
-        archive = _git(root, "archive", f"{commit}:src")
-    except subprocess.CalledProcessError:
+    archive = _git(root, "archive", f"{commit}:src")
+    if archive is None:
         return None
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         files = {entry.name: tar.extractfile(entry).read() for entry in tar if entry.isfile()}
@@ -112,8 +106,12 @@ def source_hash(root: Path, commit: str) -> str | None:
     return digest.hexdigest()
 
 
-def _git(root: Path, *words: str) -> bytes:
-    return subprocess.run(["git", "-C", str(root), *words], capture_output=True, check=True).stdout
+def _git(root: Path, *words: str) -> bytes | None:
+    """What git prints; None if it refuses, or is not there."""
+    try:
+        return subprocess.run(["git", "-C", root, *words], capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def blob(content: bytes) -> str:
