@@ -28,7 +28,6 @@ VERBS = {
     "notebook": ("rollpe_book.commands", "Run a chapter with other values and write it as a page."),
     "data": ("rollpe_lab.commands.data", "Fetch and verify the data sets."),
     "train": ("rollpe_lab.commands.train", "Train one model and write its record."),
-    "observe": ("rollpe_lab.commands.train", "Measure trained models again and write the arrays."),
     "sweep": ("rollpe_lab.commands.sweep", "Train the missing runs of a plan, by priority."),
     "warm": ("rollpe_lab.commands.sweep", "Compile the models of a plan before its runs start."),
     "table": ("rollpe_lab.commands.results", "Print the results of one recipe beside the paper's."),

@@ -1,4 +1,4 @@
-"""`rollpe train` and `rollpe observe`."""
+"""`rollpe train`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from rollpe_lab import training
 from rollpe_lab.commands import options as shared
 from rollpe_lab.files import read_yaml
 from rollpe_lab.records import RunId, record_path
-from rollpe_lab.training.remeasure import remeasure
 
 
 @click.command()
@@ -76,20 +75,3 @@ def train(
     record = training.train(changed_recipe, encoding, progress=not no_progress, **settings)
     measure = "test text" if record.bits else "test accuracy"
     click.echo(f"{measure} {record.result}   {record_path(records, record)}")
-
-
-@click.command()
-@click.argument("checkpoints", type=shared.PATH, nargs=-1, required=True)
-@shared.folder_option("--records", "data/records", "Folder of the records of those runs.")
-@shared.device_option
-@shared.data_root_option
-def observe(checkpoints: tuple[Path, ...], records: Path, device: str, data_root: Path) -> None:
-    """Measure trained models again and write the arrays beside their records.
-
-    CHECKPOINTS are files of finished runs. Training writes these arrays already; the command is for runs that
-    lack some of them. A model whose accuracy differs from its record is refused.
-
-    Example: rollpe observe checkpoints/mini/roll/seed-0.pt
-    """
-    for path in checkpoints:
-        click.echo(remeasure(path, records, device=device, data_root=data_root))

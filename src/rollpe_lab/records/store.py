@@ -170,7 +170,7 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
     if expected not in (None, hashlib.sha256(content).hexdigest()):
         raise InputError(
             f"{beside}: not the arrays of the record beside it, which names another digest. Restore both, "
-            "train anew, or look into the model again with rollpe observe."
+            "or train anew."
         )
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:

@@ -7,13 +7,11 @@ import io
 import json
 import logging
 import os
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError
@@ -103,7 +101,7 @@ class Checkpoint:
         damaged = None
         for path in filter(Path.exists, (self.path, self.previous)):
             try:
-                state = _read_checkpoint(path, device, sealed=True)
+                state = _read_checkpoint(path, device)
             except DamagedCheckpoint as error:
                 damaged = damaged or error
                 continue
@@ -147,28 +145,22 @@ def load_model(path: str | Path, device: str = "auto") -> Model:
     A VisionTransformer or, of text, a Decoder.
     Raises InputError if the file is absent or unusable, or the run has not finished.
     """
-    return read_model(path, choose_device(device))[0]
-
-
-def read_model(
-    path: str | Path, device: torch.device
-) -> tuple[Model, Recipe, RunId, dict[int, dict[str, Tensor]]]:
-    """Besides the model, the frames by step: see `rollpe_lab.training.observation.frame_arrays`."""
-    state = _read_checkpoint(Path(path), device)
+    target = choose_device(device)
+    state = _read_checkpoint(Path(path), target)
+    if "eval_model" not in state:
+        raise InputError(f"{path}: this run has not finished. Train it with resume.")
     try:
-        identity, weights = state["identity"], state.get("eval_model", state.get("judged"))
+        identity = state["identity"]
         recipe = Recipe.model_validate_json(identity["recipe"])
         run_id = RunId.model_validate_json(identity["cell"])
-        if weights is None:
-            raise InputError(f"{path}: this run has not finished. Train it with resume.")
         with torch.random.fork_rng(devices=[]):
-            model = create_model(recipe, run_id, json.loads(identity["shape"])).to(device)
-        model.load_state_dict(weights)
+            model = create_model(recipe, run_id, json.loads(identity["shape"])).to(target)
+        model.load_state_dict(state["eval_model"])
     except (InputError, torch.OutOfMemoryError):
         raise
     except (AttributeError, LookupError, TypeError, ValueError, RuntimeError) as error:
         raise _damaged(path, error) from None
-    return model.eval(), recipe, run_id, state.get("frames", {})
+    return model.eval()
 
 
 SEAL = b"\nsha256 "
@@ -182,11 +174,8 @@ def seal(content: bytes | memoryview) -> bytes:
 SEAL_LENGTH = len(seal(b""))
 
 
-def _read_checkpoint(path: Path, device: torch.device, sealed: bool = False) -> dict[str, Any]:
-    """What a checkpoint holds. sealed: refuse those without a digest, which older versions wrote.
-
-    Those hold at least a check for each tensor, which is looked at.
-    """
+def _read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
+    """What a checkpoint holds, if its digest is there and right."""
     try:
         expect_file(path)
         content = path.read_bytes()
@@ -194,16 +183,10 @@ def _read_checkpoint(path: Path, device: torch.device, sealed: bool = False) -> 
         raise InputError(f"{path}: no checkpoint to read. Train that run first.") from None
     except OSError as error:
         raise _damaged(path, error) from None
-    end = content[-SEAL_LENGTH:]
-    good = end == seal(memoryview(content)[:-SEAL_LENGTH])
-    if not good and (sealed or SEAL in end):
+    if content[-SEAL_LENGTH:] != seal(memoryview(content)[:-SEAL_LENGTH]):
         raise _damaged(path, "its digest is missing or another")
     try:
-        file = io.BytesIO(content)
-        if not good and (member := zipfile.ZipFile(file).testzip()):
-            raise ValueError(f"{member} is not what was written")
-        file.seek(0)
-        state: dict[str, Any] = torch.load(file, map_location=device, weights_only=True)
+        state: dict[str, Any] = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
         if not {"identity", "history"} <= state.keys():
             raise ValueError("it holds something else")
     except torch.OutOfMemoryError:
