@@ -5,7 +5,7 @@ In a copy of the tree with carried/0, which carry.py packs at home. Other loads 
     python workflow/rented.py --out /tmp/turn --background
     python workflow/rented.py --out /tmp/turn --fetch HERE --wait 240      # again and again
 
-`--rehearse` runs the same stages on a processor, with tiny models and an archive made for the purpose.
+`--rehearse` runs the same stages on a processor, with tiny models and digits in the place of the archive.
 
 The stages, in order:
 
@@ -43,7 +43,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from carry import CARRIED, ROOT, WHEELS, Stop, cut, first_missing, unpack
+from carry import CARRIED, ROOT, WHEELS, Stop, first_missing, unpack
 
 STAGES = ("wheels", "source", "warm", "data", "sweep", "bench", "tests")
 FALLBACKS = (
@@ -83,10 +83,11 @@ class Turn:
         self.device = "cpu" if self.rehearse else "cuda"
         self.begun = time.monotonic()
         self.end = self.begun + 60 * asked.minutes
-        self.named = asked.stages.split(",") if asked.stages else []
+        self.named: list[str] = asked.stages
         self.running: dict[str, subprocess.Popen] = {}
         self.logs: dict[str, Path] = {}
         self.packed = -1
+        self.fallback = 0  # which of `FALLBACKS` is in use
         for folder in ("logs", "done", "records"):
             (self.out / folder).mkdir(parents=True, exist_ok=True)
         # what is installed for this turn alone is found before what is there
@@ -107,9 +108,6 @@ class Turn:
 
     def run(self) -> None:
         """All stages that are wanted and not done. Raises Stop."""
-        unknown = ", ".join(set(self.named) - {*STAGES})
-        if unknown:
-            raise Stop(f"--stages {unknown}: there is no such stage. Allowed: {', '.join(STAGES)}.")
         end_left_over(self.out)
         wanted = self.named or [name for name in STAGES if not (self.out / "done" / name).exists()]
         try:
@@ -245,22 +243,17 @@ class Turn:
 
     def data(self) -> None:
         """Wait for all pieces of the archive, check them and unpack them."""
-        if not self.rehearse and (ROOT / "data/cifar-100-python/train").exists():
+        if self.rehearse or (ROOT / "data/cifar-100-python/train").exists():
             return
-        carried = self.carried
-        if self.rehearse:
-            carried = self.out / "practice"
-            practice_pieces(carried)
-        while (missing := first_missing(carried)) is not None:
+        while (missing := first_missing(self.carried)) is not None:
             if self.left() < 0:
                 raise Stop(f"{missing} has not arrived")
             self.keep()
             time.sleep(0.5)
-        unpack(carried, self.out / "data")
-        if not self.rehearse:
-            self.rollpe("data", "verify", "cifar100", "--root", str(self.out / "data"))
-            if self.wait("data", 120) != 0:
-                raise Stop(f"the data are not the published ones: {self.last_line('data')}")
+        unpack(self.carried, self.out / "data")
+        self.rollpe("data", "verify", "cifar100", "--root", str(self.out / "data"))
+        if self.wait("data", 120) != 0:
+            raise Stop(f"the data are not the published ones: {self.last_line('data')}")
 
     def sweep(self) -> None:
         """Train what the plan lacks in the time that is left, with the first of `FALLBACKS` that works."""
@@ -273,15 +266,9 @@ class Turn:
             if self.records() == before:
                 if self.fallback + 1 == len(FALLBACKS):
                     raise Stop("nothing can be trained here; the lines above and logs/ say why.")
-                (self.out / "fallback").write_text(str(self.fallback + 1))
+                self.fallback += 1
                 self.say(f"tried again with {' '.join(FALLBACKS[self.fallback])}")
                 self.warm()
-
-    @property
-    def fallback(self) -> int:
-        """Which of `FALLBACKS` is in use; a command given again goes on with it."""
-        file = self.out / "fallback"
-        return int(file.read_text()) if file.exists() else 0
 
     def compiled(self) -> bool:
         """Wait until the first encodings are compiled; False if one cannot be."""
@@ -346,7 +333,7 @@ class Turn:
 
     def worth_keeping(self) -> Iterator[Path]:
         """What the tree did not come with."""
-        for pattern in ("records/**/seed-*", "benchmarks/*", "done/*", "fallback"):
+        for pattern in ("records/**/seed-*", "benchmarks/*", "done/*"):
             for path in sorted(self.out.glob(pattern)):
                 if path.suffix != ".lock" and not (ROOT / "data" / path.relative_to(self.out)).exists():
                     yield path
@@ -372,17 +359,6 @@ def end_left_over(out: Path) -> None:
         with suppress(OSError):  # of another user, or over meanwhile
             if mark in place.read_bytes().split(b"\0"):
                 os.kill(int(place.parent.name), signal.SIGKILL)
-
-
-def practice_pieces(carried: Path) -> None:
-    """An archive of noise in three pieces."""
-    carried.mkdir(exist_ok=True)
-    made, noise = carried / "practice.tar.xz", carried / "noise"
-    noise.write_bytes(os.urandom(3000))
-    with tarfile.open(made, "w:xz") as tar:
-        tar.add(noise, "practice/noise")
-    third = 1 + made.stat().st_size // 3
-    cut(made, carried, third, third)
 
 
 # From outside
@@ -442,7 +418,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=24, help="until the last tar must be there")
     parser.add_argument("--plan", default="plans/table1-short.yaml")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the recipe")
-    parser.add_argument("--stages", help="only these, again if they are done: wheels,source,...")
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=[], help="only these, done or not")
     parser.add_argument("--carried", type=Path, default=CARRIED, help="folder of the loads")
     parser.add_argument("--rehearse", action="store_true", help="on a processor, with tiny models")
     parser.add_argument("--background", action="store_true", help="return at once and work on")
