@@ -29,7 +29,7 @@
 # `plans/order-photos.yaml`).
 
 # %% tags=["parameters"]
-encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows {encodings,...}
+encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
 records: str = "data/records"  # folder of records {folder}
 
 # %% tags=["hide-input"]

