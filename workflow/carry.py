@@ -4,8 +4,8 @@ At home, with a clean tree, a network and the archive of CIFAR-100 in data/::
 
     python workflow/carry.py
 
-It writes loads of a size that can be set, carried/0, carried/1, ...: wheels, the commit, what earlier turns
-compiled, and the archive in pieces. Standard library only: the other half, which rented.py uses, runs before
+It writes loads, carried/0, carried/1, ..., each of which fits into `TRAVELS` beside the tree: wheels, the
+commit, what earlier turns compiled, and the archive in pieces. Standard library only: the other half, which rented.py uses, runs before
 anything is installed.
 """
 
@@ -31,6 +31,9 @@ PROGRAMS = ROOT / "data" / "programs"
 
 PLAN = ROOT / "plans" / "table1-short.yaml"
 """What is trained there; programs are carried in its order."""
+
+TRAVELS = 60 << 20
+"""Bytes that go along with one command, the tree and a load; services allow 64 MiB or more."""
 
 LEAST = 1 << 20
 """Bytes of the archive in the first load, at least."""
@@ -66,6 +69,18 @@ def pack(carried: Path, load: int, python: str) -> None:
     room = carry_programs(PROGRAMS, first / "programs", room, PLAN.read_text())
     loads = cut(archive, carried, load, room)
     print(f"{loads} loads in {carried}, of commit {commit[:10]}")
+
+
+def beside_the_tree() -> int:
+    """Bytes of a load that travels with the tree, of which a sparse checkout leaves files at home."""
+    names = output("git", "ls-files", "-z", "--full-name", ":/").split("\0")
+    files = (ROOT / name for name in names if name)
+    tree = sum(file.stat().st_size for file in files if file.is_file())
+    if TRAVELS - tree < 10 * LEAST:
+        raise Stop(
+            f"the tree has {tree >> 20} MiB, which leaves no room: see --load, or leave files at home."
+        )
+    return TRAVELS - tree
 
 
 def carry_programs(programs: Path, place: Path, room: int, plan: str) -> int:
@@ -136,10 +151,11 @@ def unpack(carried: Path, place: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--carried", type=Path, default=CARRIED, help="folder of the loads")
-    parser.add_argument("--load", type=int, default=46, help="MiB of each load")
+    parser.add_argument("--load", type=int, help="MiB of each load; by default what fits beside the tree")
     parser.add_argument("--python", default="3.12", help="version of Python there")
     arguments = parser.parse_args()
     try:
-        pack(arguments.carried, arguments.load << 20, arguments.python)
+        load = arguments.load << 20 if arguments.load else beside_the_tree()
+        pack(arguments.carried, load, arguments.python)
     except Stop as reason:
         sys.exit(f"carry: {reason}")
