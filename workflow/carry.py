@@ -5,8 +5,8 @@ At home, with a clean tree, a network and the archive of CIFAR-100 in data/::
     python workflow/carry.py
 
 It writes loads, carried/0, carried/1, ..., each of which fits into `TRAVELS` beside the tree: wheels, the
-commit, what earlier turns compiled, and the archive in pieces. Standard library only: the other half, which rented.py uses, runs before
-anything is installed.
+commit, what earlier turns compiled, and the archive in pieces. Standard library only: the other half, which
+rented.py uses, runs before anything is installed.
 """
 
 from __future__ import annotations

@@ -128,6 +128,15 @@ def test_pieces_are_waited_for_in_turn_checked_and_joined(tmp_path):
     assert (tmp_path / "data/folder/noise").read_bytes() == content
 
 
+def test_a_load_fits_beside_the_tree(monkeypatch):
+    if not (ROOT / ".git").exists():
+        pytest.skip("what travels is what git tracks")
+    left = carry.beside_the_tree()
+    monkeypatch.setattr(carry, "TRAVELS", carry.TRAVELS - left)
+    with pytest.raises(carry.Stop, match="the tree has"):
+        carry.beside_the_tree()
+
+
 def test_programs_are_carried_in_the_order_of_the_plan_and_leave_room_for_the_archive(tmp_path):
     programs = tmp_path / "programs"
     programs.mkdir()
