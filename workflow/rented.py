@@ -257,8 +257,9 @@ class Turn:
 
     def sweep(self) -> None:
         """Train what the plan lacks in the time that is left, with the first of `FALLBACKS` that works."""
-        # the sweep looks for what there is where it writes
-        shutil.copytree(ROOT / "data/records", self.out / "records", dirs_exist_ok=True)
+        # the sweep looks for what there is where it writes; some files may have been left at home
+        for recipe in (ROOT / "data/records").glob("*/"):
+            shutil.copytree(recipe, self.out / "records" / recipe.name, dirs_exist_ok=True)
         while True:
             before = self.records()
             if (self.compiled() and self.train()) or self.left() < 0:
