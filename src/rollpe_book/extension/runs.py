@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 from docutils import nodes
@@ -21,7 +20,7 @@ from rollpe_book.extension import site
 from rollpe_book.extension.numbers import recorded_number
 from rollpe_book.extension.tables import TableDirective
 from rollpe_lab.evidence.families import later_cells
-from rollpe_lab.records.record import Record
+from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.records.store import record_path
 from rollpe_lab.statistics import summarize
 from rollpe_lab.training.data import read_test_labels
@@ -46,11 +45,8 @@ TESTS = {
 
 
 def cells_of(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Runs by cell, ``recipe/encoding slug``, sorted; seeds in order."""
-    found: dict[str, list[Record]] = {}
-    for record in sorted(records, key=lambda r: (r.recipe, r.run_id.slug, r.seed)):
-        found.setdefault(record.run_id.path.parent.as_posix(), []).append(record)
-    return found
+    """Runs by cell, sorted; seeds in order."""
+    return by_cell(sorted(records, key=lambda r: (r.recipe, r.run_id.slug, r.seed)))
 
 
 def file_of(cell: str) -> str:
@@ -151,7 +147,7 @@ def index(cells: dict[str, list[Record]], first: str, root: Path) -> dict[str, A
         },
         "cells": [
             {
-                "name": unquote(cell),
+                "name": cell,
                 "label": figures.label_of(records[0].run_id.slug),
                 "color": figures.color_of(records[0].run_id.slug),
                 "test": test_of(records[0]),
@@ -167,8 +163,8 @@ def write_runs(app: Sphinx, docname: str, cells: dict[str, list[Record]], first:
     root = site.project_root(app)
     later = later_cells(root / "plans")
     made = index(cells, first, root)
-    for cell, records, line in zip(cells, cells.values(), made["cells"], strict=True):
-        line["page"] = site.record_page(app, docname, cell)
+    for records, line in zip(cells.values(), made["cells"], strict=True):
+        line["page"] = page_of(app, docname, records)
         parts = made["tests"][line["test"]]["parts"]
         site.write_data(app, line["file"], arm_data(records, parts, later, root))
     site.write_data(app, INDEX, made)
@@ -176,10 +172,15 @@ def write_runs(app: Sphinx, docname: str, cells: dict[str, list[Record]], first:
         csv.writer(file, lineterminator="\n").writerows([CSV_COLUMNS, *lines_of(cells, later, root)])
 
 
+def page_of(app: Sphinx, docname: str, records: Sequence[Record]) -> str | None:
+    """The address of a cell's entry on the page of recorded numbers."""
+    return site.record_page(app, docname, records[0].run_id.path.parent.as_posix())
+
+
 def lines_of(cells: dict[str, list[Record]], later: Collection[Path], root: Path) -> Iterator[list[Any]]:
     """All runs as rows with CSV_COLUMNS."""
     for cell, records in cells.items():
-        recipe, _, encoding = unquote(cell).partition("/")
+        recipe, _, encoding = cell.partition("/")
         for r in records:
             unit, remark = "bits per character" if r.bits else "%", ", ".join(remarks(r, later, root))
             made = [
@@ -220,11 +221,11 @@ class RunsDirective(TableDirective):
     def _row(self, cell: str, records: Sequence[Record]) -> list[str]:
         text = recorded_number(records, "bits" if records[0].bits else "accuracy").removesuffix(" %")
         if site.is_site(self.env.app):
-            uri = site.record_page(self.env.app, self.env.docname, cell)
+            uri = page_of(self.env.app, self.env.docname, records)
             text = f'<a href="{uri}">{text}</a>'
         s = summarize([r.score for r in records])
         interval = "–" if s.low is None else f"{s.low:.2f} to {s.high:.2f}"
-        return [unquote(cell), text, interval, str(s.n)]
+        return [cell, text, interval, str(s.n)]
 
 
 def setup(app: Sphinx) -> None:
