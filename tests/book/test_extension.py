@@ -262,7 +262,8 @@ def test_a_number_is_the_mean_and_sd_over_seeds_and_leads_to_its_records(site_):
     assert "and not measured. Text:" in said and "quick-spiral" not in site_.markup("index")
     numbers = site_.text("numbers")
     assert "rollpe train --encoding roll" in numbers and "A <fast> processor" in numbers
-    assert "Recipe quick, encoding roll: test accuracy 92.0 ± 2.0 %" in numbers and "n = 3" in numbers
+    assert "Test accuracy 92.0 ± 2.0 % (mean" in numbers and "n = 3" in numbers
+    assert "Bits per character 2.30 ± 0.00" in numbers and "seed 0: 2.300 bits" in numbers
     for seed in range(3):
         copy = f"records/quick/roll/seed-{seed}.json"
         assert f'href="{copy}"' in site_.markup("numbers")

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 from docutils import nodes
@@ -104,7 +105,7 @@ class NumberRole(SphinxRole):
 def link_number(app: Sphinx, docname: str, node: nodes.inline) -> None:
     """Link a number to its entry on the page of recorded numbers."""
     uri = site.record_page(app, docname, node["rollpe_cell"])
-    title = f"{node['rollpe_cell']}: {node['rollpe_provenance']}"
+    title = f"{unquote(node['rollpe_cell'])}: {node['rollpe_provenance']}"
     node.replace_self(
         nodes.reference("", node.astext(), internal=True, refuri=uri, reftitle=title, classes=node["classes"])
     )
@@ -117,12 +118,12 @@ def commit_of(record: Record) -> str:
 
 def _cell_html(root: Path, cell: str) -> str:
     records = site.find_records(root, cell)
-    recipe, _, encoding = cell.partition("/")
+    first = next(iter(records.values()))
     rows = [
         (
             (
                 r.seed,
-                f"{100 * r.test.accuracy:.2f} %",
+                r.result.removesuffix(" per character"),
                 commit_of(r),
                 r.environment.device_name,
                 r.provenance.finished[:16].replace("T", " "),
@@ -134,11 +135,10 @@ def _cell_html(root: Path, cell: str) -> str:
     return render(
         "cell.html",
         name=nodes.make_id(cell),
-        cell=cell,
-        recipe=recipe,
-        encoding=encoding,
-        accuracy=recorded_number(list(records.values()), "accuracy"),
-        command=next(iter(records.values())).provenance.command,  # the others differ by their seed
+        cell=unquote(cell),
+        measure="bits per character" if first.bits else "test accuracy",
+        result=recorded_number(list(records.values()), "bits" if first.bits else "accuracy"),
+        command=first.provenance.command,  # the others differ by their seed
         rows=rows,
     )
 
