@@ -231,10 +231,10 @@ def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch):
 
 
 def test_committed_benchmarks_of_any_age_are_read():
-    """They have keys that are no longer written."""
+    """They have keys that are no longer written; of these, the step timed beside itself is read."""
     folder = ROOT / "data" / "benchmarks"
     benchmarks = read_benchmarks(folder)
-    assert len(benchmarks) == len(list(folder.glob("*.json"))) > 0
+    assert len(benchmarks) == len(list(folder.glob("*.json")))
     assert all(b.encodings and b.timm and b.scaling_table() for b in benchmarks)
-    newest = newest_by_device(folder)["cpu"]
-    assert newest == benchmarks[-1] and f"{newest.chance:.4f}" == f"{newest.again:.4f}" == "1.0072"
+    assert [f"{b.chance:.3f}" for b in benchmarks] == ["1.032", "1.085", "1.118", "1.007"]
+    assert newest_by_device(folder)["cpu"] == benchmarks[-1]

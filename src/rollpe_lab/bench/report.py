@@ -45,6 +45,11 @@ class Scaling(_Plain):
     median: float
 
 
+class _Variant(_Plain):
+    name: str
+    gain: float | None = None
+
+
 class Benchmark(_Plain):
     """The measurements of one run of the benchmark, its settings and its machine.
 
@@ -52,6 +57,7 @@ class Benchmark(_Plain):
     rounds: timed rounds of the encodings; fewer than requested if the budget ran out.
     missing: models, and the profile, that the budget left no time for. failed: one-line errors by model.
     again: median over rounds of the step without encoding divided by that of a second such model.
+    variants: in older files, other ways to run the step; the one named as the precision is the step itself.
     profile: table of the device's operations in a step, which `write` writes to a file of its own.
     """
 
@@ -70,6 +76,7 @@ class Benchmark(_Plain):
     missing: list[str] = []
     failed: dict[str, str] = {}
     again: float | None = None
+    variants: list[_Variant] = Field([], exclude=True)
     scaling: list[Scaling]
     profile: str = Field("", exclude=True)
     environment: Environment
@@ -81,7 +88,8 @@ class Benchmark(_Plain):
 
         That is an encoding beside none, and a step beside itself.
         """
-        same = self.again or 1.0
+        twice = {variant.name: variant.gain for variant in self.variants}
+        same = self.again or twice.get(self.precision) or 1.0
         return max(same, 1 / same, *(1 / t.ratio for t in self.encodings))
 
     def to_markdown(self) -> str:
