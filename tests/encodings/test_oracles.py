@@ -1,4 +1,4 @@
-"""Our encodings against other people's code: Hugging Face transformers and SciPy; timm is in test_peers.py.
+"""Our encodings against the code of timm, Hugging Face transformers and SciPy; more is in test_peers.py.
 
 Each test says which of their modules it is and how their channels or axes map onto ours. Rings with a
 twist, which none of them has, are compared with loops over single channels.
@@ -12,8 +12,11 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
+from timm.layers.pos_embed_rel import RelPosBias
+from timm.layers.pos_embed_sincos import RotaryEmbeddingDinoV3, apply_rot_embed_cat
 from torch import Tensor
 
+from rollpe import textbook
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.textbook import t5_bucket, yarn_temperature
 
@@ -25,8 +28,57 @@ t5 = pytest.importorskip("transformers.models.t5.modeling_t5")
 wav2vec2 = pytest.importorskip("transformers.models.wav2vec2_bert.modeling_wav2vec2_bert")
 
 
+GRIDS = [(3, 5), (8, 8), (7, 4)]
+
+
 def noise(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+# timm
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_axial_rope_on_centered_positions_is_timms_dinov3_rotary(grid: tuple[int, int]) -> None:
+    """They measure positions as 2π·(2(p + ½)/G − 1) and pair channel i with i + d/2, rows first."""
+    theirs = RotaryEmbeddingDinoV3(16, temperature=100.0, feat_shape=list(grid), rotate_half=True)
+    ours = create_encoding("axial-rope", head_dim=16, heads=2, base=100.0)
+    positions = 2 * math.pi * (2 * (grid_positions(*grid) + 0.5) / torch.tensor(grid) - 1)
+    order = [channel for pair in range(8) for channel in (pair, pair + 8)]
+    q = noise(2, 2, math.prod(grid), 16).float()
+    expected = apply_rot_embed_cat(q, theirs.get_embed(), half=True)
+    torch.testing.assert_close(
+        ours.encode(q[..., order], positions), expected[..., order], atol=2e-5, rtol=1e-5
+    )
+
+
+def exact_t5(grid: tuple[int, int], heads: int):  # type: ignore[no-untyped-def]
+    """A t5-bias in which every signed offset of the grid has a bucket of its own, and its values.
+
+    Returns the encoding and, for each axis, its bias by offset -(G-1) … G-1, [2G - 1, heads].
+    """
+    buckets = 4 * max(grid)
+    encoding = create_encoding(
+        "t5-bias", head_dim=4, heads=heads, buckets=buckets, max_distance=2 * max(grid)
+    ).double()
+    by_offset = []
+    for axis, size in enumerate(grid):
+        bucket = t5_bucket(torch.arange(1 - size, size), buckets, 2 * max(grid))
+        assert len(bucket.unique()) == 2 * size - 1
+        by_offset.append(encoding.table[axis, :, bucket].detach().T)
+    return encoding, by_offset
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_a_bias_summed_over_axes_is_timms_window_bias_with_a_separable_table(grid: tuple[int, int]) -> None:
+    """RelPosBias (Swin): one entry for each pair of offsets, query − key, rows times columns."""
+    ours, (rows, columns) = exact_t5(grid, heads=3)
+    theirs = RelPosBias(grid, num_heads=3).double()
+    table = rows.flip(0)[:, None] + columns.flip(0)[None, :]  # key − query to query − key
+    with torch.no_grad():
+        theirs.relative_position_bias_table.copy_(table.flatten(0, 1))
+    q = noise(1, 3, math.prod(grid), 4)
+    torch.testing.assert_close(ours.mask(q, q, grid_positions(*grid)), theirs.get_bias())
 
 
 # Hugging Face transformers
@@ -82,6 +134,35 @@ def test_scaled_and_partial_rope_is_that_of_transformers(theirs: dict, ours: dic
     expected = phi3.apply_rotary_pos_emb(q, k, cos, sin)
     for out, wanted in zip(encoding(q, k, positions[:, None]), expected, strict=True):
         torch.testing.assert_close(out, wanted, atol=1e-4, rtol=1e-5)  # angles in float32
+
+
+@pytest.mark.parametrize("length", [1, 2048, 2049, 16384])
+@pytest.mark.parametrize("kind", ["dynamic", "yarn", "llama3", "longrope"])
+def test_scaled_frequencies_are_those_of_transformers(kind: str, length: int) -> None:
+    """To 1e-6 for the textbook and for the fast path, with the sizes of Llama 2; a text has a length."""
+    numbers = {"short_factor": [2.0] * 64, "long_factor": [float(i) for i in range(1, 65)]}
+    turns = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    own = {"llama3": turns, "longrope": numbers}.get(kind, {})
+    theirs = {"rope_type": kind, "rope_theta": 10000.0, "factor": 10.0, **own}
+    if kind != "dynamic":
+        theirs["original_max_position_embeddings"] = 2048
+    frequencies, temperature = ROPE_INIT_FUNCTIONS[kind](
+        transformers.LlamaConfig(max_position_embeddings=2048, rope_parameters=theirs), seq_len=length
+    )
+    book = {
+        "dynamic": lambda: textbook.dynamic_frequencies(128, 10.0, length, 2048),
+        "yarn": lambda: textbook.yarn_frequencies(128, 10.0, 2048),
+        "llama3": lambda: textbook.llama3_frequencies(128, 10.0, 2048),
+        "longrope": lambda: textbook.longrope_frequencies(
+            128, length, 2048, numbers["short_factor"], numbers["long_factor"]
+        ),
+    }[kind]()
+    options = {"head_dim": 128, "heads": 1, "axes": 1, "scaling": kind, "factor": 10.0, "trained": 2048}
+    ours = create_encoding("rope", **options, **own)
+    last = torch.tensor([[length - 1.0]], dtype=torch.float64)
+    for found in (book, ours.scaled(last), ours.scaled(last.float())):
+        torch.testing.assert_close(found.double().flatten(), frequencies.double(), rtol=1e-6, atol=0)
+    assert ours.temperature == pytest.approx(temperature, rel=1e-12)
 
 
 def test_shaw_is_the_relative_key_attention_of_wav2vec2_bert() -> None:
