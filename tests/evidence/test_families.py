@@ -161,6 +161,10 @@ def test_a_seed_that_chose_something_is_not_compared():
     assert family([*runs, chosen], "text-twist") == family(runs, "text-twist")
 
 
+def test_a_planned_family_is_not_tested_before_all_of_it_has_runs():
+    assert family([r for r in twisted_runs() if r.encoding_options == {}], "text-twist") == []
+
+
 def test_planned_families_have_the_cells_and_seeds_that_plans_name():
     names = ("twist", "twist-base", "twist-digits", "twist-digits8", "spacing-digits", "spacing-text")
     planned = defaultdict(set)

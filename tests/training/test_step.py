@@ -8,6 +8,7 @@ import itertools
 from collections import OrderedDict
 
 import pytest
+import timm
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -127,6 +128,24 @@ def test_a_compiled_step_is_the_eager_one_and_the_update_of_an_accelerator_one_p
         if name.endswith("qkv.bias"):  # no key bias changes a softmax: Adam follows what rounding leaves
             a, b = (torch.cat((x.chunk(3)[0], x.chunk(3)[2])) for x in (a, b))
         torch.testing.assert_close(a, b, rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_lamb_of_an_older_timm_has_a_loop_for_all(older, monkeypatch, accelerator):
+    given = {}
+
+    class Newer(timm.optim.Lamb):
+        def __init__(self, groups, lr, betas, max_grad_norm, foreach=None):
+            given["foreach"] = foreach
+            super().__init__(groups, lr=lr, betas=betas, max_grad_norm=max_grad_norm)
+
+    class Older(timm.optim.Lamb):
+        def __init__(self, groups, lr, betas, max_grad_norm):
+            super().__init__(groups, lr=lr, betas=betas, max_grad_norm=max_grad_norm)
+
+    monkeypatch.setattr("rollpe_lab.training.step.Lamb", Older if older else Newer)
+    create_optimizers(vit(), recipe(optimizer="lamb"), CompileMode(gradient="default", update=True))
+    assert given == ({} if older else {"foreach": True})
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

@@ -17,6 +17,7 @@ from python import python
 
 from rollpe.cli import main
 from rollpe_lab.records import read_records
+from rollpe_lab.training import load_plan
 from shared import ROOT
 
 SCRIPT = ROOT / "workflow" / "rented.py"
@@ -135,6 +136,13 @@ def test_a_load_fits_beside_the_tree(monkeypatch):
     monkeypatch.setattr(carry, "TRAVELS", carry.TRAVELS - left)
     with pytest.raises(carry.Stop, match="the tree has"):
         carry.beside_the_tree()
+
+
+def test_the_plan_begins_with_the_encodings_that_are_compiled_first():
+    first = [planned.run_id.encoding for planned in load_plan(ROOT / "plans/table1-short.yaml")][
+        : rented.FIRST
+    ]
+    assert first == ["learned", "axial-rope", "roll", "multiplexed-roll"]
 
 
 def test_programs_are_carried_in_the_order_of_the_plan_and_leave_room_for_the_archive(tmp_path):
