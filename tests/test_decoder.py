@@ -39,6 +39,21 @@ def test_cached_pass_equals_full_pass_also_beyond_training(name, cuts):
     torch.testing.assert_close(torch.cat(pieces, 1), built(x), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", ["learned", "learned+rope"])
+def test_a_table_before_every_block_enters_each_of_them_also_with_a_cache(name):
+    built, once, x = model(name, every_block=True), model(name), tokens()
+    for block in once.blocks[1:]:
+        block.register_forward_pre_hook(lambda _, given: (given[0] + table(given[0]), *given[1:]))
+
+    def table(x):
+        return once.token_encoding.add(torch.zeros_like(x), torch.arange(x.shape[1]))
+
+    torch.testing.assert_close(built(x), once(x), rtol=0, atol=1e-12)
+    caches = [None] * 2
+    pieces = [built.extend(piece, caches) for piece in x.split((5, 14, 1), 1)]
+    torch.testing.assert_close(torch.cat(pieces, 1), built(x), rtol=0, atol=1e-9)
+
+
 @pytest.mark.filterwarnings("ignore:aliased")
 @pytest.mark.parametrize("name", ["roll", "t5-bias", "learned"])
 def test_generated_text_is_drawn_from_the_full_pass(name):

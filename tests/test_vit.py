@@ -96,6 +96,20 @@ def test_timms_position_table_is_our_learned_encoding() -> None:
         assert worst(ours(images), theirs(images)) < 1e-6
 
 
+@pytest.mark.parametrize("encoding", ["learned", "learned+axial-rope"])
+@pytest.mark.parametrize("pool", ["token", "avg"])
+def test_a_table_before_every_block_enters_each_of_them(encoding: str, pool: str) -> None:
+    ours = build(encoding, pool=pool, encoding_options={"std": 0.7, "every_block": True}).eval()
+    once = build(encoding, pool=pool, encoding_options={"std": 0.7}).eval()
+    table, prefix = once.token_encoding.table, once.num_prefix_tokens
+    once.blocks[1].register_forward_pre_hook(
+        lambda _, given: (torch.cat((given[0][:, :prefix], given[0][:, prefix:] + table), 1), *given[1:])
+    )
+    images = draw(2, 3, 12, 16)
+    assert worst(ours(images), once(images)) < 1e-12
+    assert worst(ours(images, grid_positions(3, 4)), once(images)) < 1e-12
+
+
 @pytest.mark.parametrize("encoding", [*IMAGE_NAMES, "learned+axial-rope"])
 def test_gradients_reach_every_parameter_of_every_layer(encoding: str) -> None:
     # Averaging reads all tokens. The class token alone would leave the last layer's score biases without a

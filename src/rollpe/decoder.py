@@ -19,10 +19,11 @@ from rollpe.vit import Block, check_shares, checked_size, timm_vit
 class Decoder(nn.Module):
     """Tokens to the logits of the next token: embedding, causal pre-norm blocks, norm, linear head.
 
-    Build it with ``create_decoder``. One token encoding, ``token_encoding``, acts before the first block;
-    every block owns a score encoding of its own. Positions count 0, 1, 2, … from the first token of a
-    window. A window longer than those of training has positions that none of them had: a learned table
-    repeats its last vector there, and a ring of n channels takes offset Δ for Δ mod n.
+    Build it with ``create_decoder``. One token encoding, ``token_encoding``, acts before the first block, or
+    before each if it says so (``every_block``); every block owns a score encoding of its own. Positions count
+    0, 1, 2, … from the first token of a window. A window longer than those of training has positions that
+    none of them had: a learned table repeats its last vector there, and a ring of n channels takes offset Δ
+    for Δ mod n.
 
     Args:
         encoding: a name for ``create_encoding``; ``encoding_options`` its options.
@@ -101,7 +102,9 @@ class Decoder(nn.Module):
         x = self.embed_drop(self.token_encoding.add(self.embed(tokens), positions))
         encodings = [attention.encoding for attention in self.attentions]
         precomputed = type(encodings[0]).precompute_layers(encodings, positions, x, grid)
-        for block, places in zip(self.blocks, precomputed, strict=True):
+        for i, (block, places) in enumerate(zip(self.blocks, precomputed, strict=True)):
+            if i and self.token_encoding.every_block:
+                x = self.token_encoding.add(x, positions)
             x = block(x, places, is_causal=True)
         return self.head(self.norm(x))
 
@@ -117,6 +120,8 @@ class Decoder(nn.Module):
         positions = grid_positions(start + tokens.shape[1], device=tokens.device)
         x = self.token_encoding.add(self.embed(tokens), positions[start:])
         for layer, block in enumerate(self.blocks):
+            if layer and self.token_encoding.every_block:
+                x = self.token_encoding.add(x, positions[start:])
             x, caches[layer] = cast(Block, block).extend(x, positions, caches[layer])
         return self.head(self.norm(x))
 

@@ -75,8 +75,9 @@ class Block(timm_vit.Block):
 class VisionTransformer(timm_vit.VisionTransformer):
     """timm's VisionTransformer with an encoding in place of its position table.
 
-    Build it with ``create_vit``. One token encoding, ``token_encoding``, acts before the first block; every
-    block owns a score encoding of its own, ``blocks[i].attn.encoding``.
+    Build it with ``create_vit``. One token encoding, ``token_encoding``, acts before the first block, or
+    before each if it says so (``every_block``); every block owns a score encoding of its own,
+    ``blocks[i].attn.encoding``.
 
     The class token and the registers have no position. Under a rotary or rolled encoding their scores with
     patches therefore depend on where a patch is, however relative the scores between patches are. Under a
@@ -181,6 +182,8 @@ class VisionTransformer(timm_vit.VisionTransformer):
         encodings = [attention.encoding for attention in self.attentions]
         precomputed = type(encodings[0]).precompute_layers(encodings, positions, x, grid)
         for i, block in enumerate(self.blocks):
+            if i and self.token_encoding.every_block:
+                x = self.token_encoding.add(x, positions, grid)
             call = (x, precomputed[i], read if i == len(self.blocks) - 1 else None)
             if self.grad_checkpointing and torch.is_grad_enabled():
                 x = checkpoint(block, *call, use_reentrant=False)

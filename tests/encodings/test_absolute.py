@@ -68,16 +68,19 @@ def test_a_constant_table_stays_constant_when_resized_on_any_number_of_axes(buil
     assert worst(added, torch.arange(6.0).expand_as(added)) < 1e-6
 
 
-def test_a_learned_table_starts_as_a_cut_normal_of_small_spread() -> None:
+@pytest.mark.parametrize(("options", "std"), [({}, 0.02), ({"std": 1}, 1.0)])
+def test_a_learned_table_starts_as_a_normal_of_the_spread_asked_for(options: dict, std: float) -> None:
     torch.manual_seed(0)
-    encoding = create_encoding("learned", head_dim=64, heads=2, grid=(8, 8))
-    assert encoding.table.std().item() == pytest.approx(0.02, rel=0.05)
+    encoding = create_encoding("learned", head_dim=64, heads=2, grid=(8, 8), **options)
+    assert encoding.table.std().item() == pytest.approx(std, rel=0.05)
+    assert encoding.table.abs().max() > 3 * std  # not cut at two
 
 
 @pytest.mark.parametrize(
     ("name", "options", "says"),
     [
         ("learned", {}, "needs grid="),
+        ("learned", {"std": 0, "grid": (2, 2)}, "std=0"),
         ("sinusoidal", {"base": 0}, "base=0"),
         ("sinusoidal", {"scale": 0}, "scale=0"),
         ("sinusoidal", {"head_dim": 3, "heads": 1}, "use at least 4"),

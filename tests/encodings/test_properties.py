@@ -641,6 +641,7 @@ def test_fractions_are_refused_exactly_where_real_positions_are_not_promised(nam
 
 DEFAULTS = {
     "sinusoidal": {"base": 10000.0, "scale": 1.0},
+    "learned": {"std": 0.02, "every_block": False},
     "shaw": {"clip": 16},
     "shaw-kv": {"clip": 16},
     "t5-bias": {"buckets": 32, "max_distance": 128, "bidirectional": True},

@@ -136,26 +136,36 @@ class Sinusoidal(TokenCode):
 class Learned(TokenCode):
     """One trained vector per place of the grid, added to its token (Dosovitskiy et al., 2020, Eq. 1).
 
-    Adds prod(grid)*heads*d parameters, drawn from a normal of standard deviation 0.02 cut at two; tokens
-    without a position get none. Positions count the places of the grid that the encoding was built for.
+    Adds prod(grid)*heads*d parameters, drawn from a normal distribution; tokens without a position get none.
+    Positions count the places of the grid that the encoding was built for.
     Between places the vectors are interpolated linearly; beyond the edge the edge's vector is used. Given a
     whole ``grid`` of other sizes, as by ``create_vit``, the table is resized to it in float32 or wider:
     bicubic, smoothed when it shrinks; linear for more than two axes.
+
+    Args:
+        std: standard deviation of the vectors before training, 0.02 as in ViT. The patch embeddings that
+            they are added to begin about thirty times as large.
+        every_block: add the same table before each block, not before the first alone. A model of your own
+            calls ``add`` that often; ``create_vit`` and ``create_decoder`` do. (LaPE, Yu et al., 2022, also
+            adds before each block, through a norm of its own.)
     """
 
     learned = True
 
-    def __init__(self, **shape: Unpack[Shape]) -> None:
+    def __init__(self, *, std: float = 0.02, every_block: bool = False, **shape: Unpack[Shape]) -> None:
         super().__init__(**shape)
         if self.grid is None:
             raise InputError("encoding 'learned' needs grid=, the tokens along each axis.")
+        check_positive(std=std)
+        self.std = float(std)
+        self.every_block = every_block
         self.built = self.grid
         self.table = nn.Parameter(torch.empty(math.prod(self.grid), self.heads * self.head_dim))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the table anew."""
-        nn.init.trunc_normal_(self.table, std=0.02)
+        nn.init.trunc_normal_(self.table, std=self.std, a=-100 * self.std, b=100 * self.std)
 
     def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
         """The vector of each place, see the class.

@@ -105,6 +105,7 @@ class Encoding(nn.Module):
     learned: bool = False
     preserves_norm: bool = True
     by_head: bool = False
+    every_block: bool = False  # whether a model calls ``add`` before each block, not before the first alone
     added: bool = True  # False while an encoding of tokens waits for ``add``
     defaults: ClassVar[dict[str, Any]] = {}
     arguments: dict[str, Any]  # those that it was made with, defaults included

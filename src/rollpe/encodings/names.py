@@ -39,6 +39,8 @@ WaveScale = Literal["none", "sqrt", "mean"]
 class Options(TypedDict, total=False):
     """The options of all encodings; ``encoding_options(name)`` are those of one."""
 
+    std: float
+    every_block: bool
     base: float
     scale: float | WaveScale
     clip: int
