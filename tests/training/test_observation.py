@@ -28,6 +28,7 @@ from rollpe_lab.training.observation import (
     observe,
     queries_and_keys,
     ring_roughness,
+    token_rms,
 )
 from rollpe_lab.training.run import train_epoch
 from rollpe_lab.training.state import CompiledModels
@@ -154,6 +155,18 @@ def test_the_test_part_is_not_looked_at_before_the_last_step(recipe, changes, pa
     changes |= {"frames": 3, "epochs": 1, "max_steps": 2, "warmup_epochs": 0, "resolutions": [32]}
     with pytest.raises(KeyboardInterrupt):
         train(load_recipe(recipe, changes), "roll", device="cpu", checkpoints=None, progress=False)
+
+
+@pytest.mark.parametrize(("name", "std"), [("none", 0.0), ("learned", 0.5)])
+def test_sizes_of_tokens_and_of_their_code_are_those_that_enter_the_first_block(name, std):
+    options = {"std": std} if std else {}
+    vit = model(name, pool="avg", encoding_options=options).eval()
+    patches, code = token_rms(vit, images())
+    entered = vit.embed(images())[0]
+    if std:
+        entered = entered - vit.token_encoding.table
+    assert code.item() == pytest.approx(std, rel=0.1)
+    assert patches.item() == pytest.approx(entered.square().mean().sqrt().item(), rel=1e-5)
 
 
 def test_order_of_trained_channels_is_summed_up_beside_chance():

@@ -16,7 +16,14 @@ from rollpe_lab.training.compiling import EAGER, CompileMode, compiled
 from rollpe_lab.training.data import Data, ImageData, Split, TextData
 from rollpe_lab.training.datasets import CLOUDS
 from rollpe_lab.training.device import TrainingError
-from rollpe_lab.training.observation import Model, channel_frame, fewer_waves, gradients, observe
+from rollpe_lab.training.observation import (
+    Model,
+    channel_frame,
+    fewer_waves,
+    gradients,
+    observe,
+    token_rms,
+)
 from rollpe_lab.training.recipe import Recipe
 from rollpe_lab.training.step import predictor
 
@@ -107,13 +114,14 @@ class Evaluator:
         return found | {"slow_waves": slow.cpu().numpy(), "strong_waves": strong.cpu().numpy()}
 
     def frame(self, model: Model) -> dict[str, Tensor]:
-        """Correlations of channels and gradients at one moment, see `channel_frame` and `gradients` there.
+        """Channels, gradients and sizes of tokens at one moment: `channel_frame`, `gradients`, `token_rms`.
 
         On images that are held out or, if none is, on training images: training never looks at test images.
         """
         seen = self.data.held_out if len(self.data.held_out) else self.data.train
         found = {f"frame_{key}": value for key, value in self.gradients(model, seen).items()}
-        return found | {"frames": channel_frame(model, self._some(seen)[0])}
+        images, _ = self._some(seen)
+        return found | {"frames": channel_frame(model, images), "frame_token_rms": token_rms(model, images)}
 
     def gradients(self, model: Model, split: Split) -> dict[str, Tensor]:
         """Gradients for queries and keys, see `rollpe_lab.training.observation.gradients`."""

@@ -229,10 +229,20 @@ def channel_frame(model: Model, images: Tensor, batch: int = 64) -> Tensor:
     return topography.pack_correlations(correlations).cpu()
 
 
+@torch.no_grad()
+def token_rms(model: Model, images: Tensor) -> Tensor:
+    """Root mean square of the embedded patches or characters, and of the code added to them: float32 [2]."""
+    x = (model.embed if isinstance(model, Decoder) else model.patch_embed)(images).flatten(1, -2)
+    grid = model.grid_of(images)
+    code = model.token_encoding.add(torch.zeros_like(x), grid_positions(*grid, device=x.device), grid)
+    return torch.stack([part.square().mean().sqrt() for part in (x, code)]).cpu()
+
+
 def frame_arrays(frames: Mapping[int, Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
     """What a record keeps of the moments of a training: frame_steps, and the rest by moment.
 
-    frames [moments, …]: see `channel_frame`. frame_query_gradient and so on: see `gradients`.
+    frames [moments, …]: see `channel_frame`. frame_token_rms [moments, 2]: see `token_rms`.
+    frame_query_gradient and so on: see `gradients`.
     """
     if not frames:
         return {}
