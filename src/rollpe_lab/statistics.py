@@ -53,25 +53,6 @@ def summarize(values: Arm, confidence: float = CONFIDENCE) -> Summary:
     return Summary(mean, sd, n, mean - half, mean + half)
 
 
-def fitted_line(
-    x: ArrayLike, y: ArrayLike, at: float | None = None, confidence: float = CONFIDENCE
-) -> Summary:
-    """The line of least squares through points (x, y): its slope or, if given, its height ``at`` some x.
-
-    With Student's interval (n − 2 degrees of freedom), which supposes one variance at every x. sd is None.
-    """
-    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if len(x) < 3 or not np.ptp(x):
-        places = len(np.unique(x))
-        raise InputError(f"{len(x)} points at {places} places: a line needs three, at two or more.")
-    line, covariance = np.polyfit(x, y, 1, cov=True)
-    which = np.array([1.0, 0.0] if at is None else [at, 1.0])
-    mean = float(which @ line)
-    error = math.sqrt(which @ covariance @ which)
-    half = float(stats.t.ppf(0.5 + confidence / 2, len(x) - 2)) * error
-    return Summary(mean, None, len(x), mean - half, mean + half)
-
-
 @dataclass(frozen=True)
 class Printed:
     """A result printed as mean ± SD over n runs, in percent; usable wherever a sample is."""

@@ -1,7 +1,8 @@
 """No number of a result is typed into the prose of the book.
 
-A number with a decimal point, a percent sign or a ± comes from a role, stands in mathematics or code, or is
-listed in book/quoted.toml with the reason why nothing produces it.
+A number with a decimal point, a percent sign or a ± comes from a role, stands in mathematics or code, in an
+assert (a notebook's own, of other pages one in test_sentences.py), or is listed in book/quoted.toml with the
+reason why nothing produces it.
 """
 
 from __future__ import annotations
@@ -65,18 +66,28 @@ def typed(text: str) -> Iterator[tuple[int, str]]:
         yield text.count("\n", 0, match.start()) + 1, re.sub(r"\s", " ", match.group(0))
 
 
+def asserted(path: Path) -> set[str]:
+    """The numbers in cells with asserts, or in the tests of pages that have no cells."""
+    cells = [(ROOT / "tests/book/test_sentences.py").read_text(encoding="utf-8")]
+    if path.suffix == ".py":
+        cells = [cell for cell in path.read_text(encoding="utf-8").split("# %%") if "\nassert " in cell]
+    return set(re.findall(r"\d+(?:\.\d+)?", "".join(cells)))
+
+
 def listed(name: str) -> set[str]:
     return {number for entry in QUOTED if fnmatch(name, entry["file"]) for number in entry["numbers"]}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_number_in_the_prose_is_produced_or_listed(path):
-    found = [(line, number) for line, number in typed(markdown(path)) if number not in listed(path.name)]
+    known, numbers = listed(path.name), asserted(path)
+    left = [(line, n) for line, n in typed(markdown(path)) if n not in known]
+    found = [(line, n) for line, n in left if n.strip("± %") not in numbers]
     where = path.relative_to(ROOT)
     complaint = "\n".join(f"{where}:{line}: {number} is typed by hand" for line, number in found)
     assert not found, (
-        f"{complaint}\nA result comes from {{num}}`recipe/encoding metric` or a cell's output; "
-        f"anything else goes into math, code, or {LIST} with its kind and reason."
+        f"{complaint}\nA result stands in an assert beside it, or comes from {{num}}`recipe/encoding metric` "
+        f"or a cell's output; anything else goes into math, code, or {LIST} with its kind and reason."
     )
 
 

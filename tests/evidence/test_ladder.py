@@ -1,16 +1,11 @@
-"""Gaps by length of training: which runs they compare, and the line through them."""
+"""Gaps by length of training: which runs they compare."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from scipy import stats
 
-from rollpe.errors import InputError
 from rollpe_book.claims import details, ledger
-from rollpe_lab.evidence.conditions import Evidence, judge, objection
-from rollpe_lab.evidence.ladder import CHANGES, DEPTHS, LENGTHS, gap_line, gaps
-from rollpe_lab.statistics import fitted_line
+from rollpe_lab.evidence.ladder import CHANGES, DEPTHS, LENGTHS, gaps
 from rollpe_lab.training import load_plan, load_recipe
 from shared import ROOT, make_record
 
@@ -36,35 +31,8 @@ FOUND = [
 ]
 
 
-def test_gaps_are_of_one_seed_and_the_line_is_that_of_least_squares():
+def test_gaps_are_of_one_seed():
     assert gaps(FOUND, "axial-rope", "learned", ("mini", "ladder")) == pytest.approx([3, 2.8, 2.6])
-    x, y = np.log2([2, 5, 10, 10, 10, 30]), [1, 1.8, 3, 2.8, 2.6, 4.4]
-    known = stats.linregress(x, y)
-    half = stats.t.ppf(0.975, 4) * known.stderr
-    slope = gap_line(FOUND, "mini", "axial-rope", "learned")
-    assert (slope.mean, slope.low, slope.high) == pytest.approx(
-        (known.slope, known.slope - half, known.slope + half)
-    )
-    at = gap_line(FOUND, "mini", "axial-rope", "learned", 400)
-    assert at.mean == pytest.approx(known.intercept + known.slope * np.log2(400))
-    spread = np.sqrt(
-        known.stderr**2 * (np.log2(400) - x.mean()) ** 2 + np.var(y - known.slope * x) * 6 / 4 / 6
-    )
-    assert at.high - at.mean == pytest.approx(stats.t.ppf(0.975, 4) * spread)
-
-
-def test_conditions_ask_the_line_for_a_difference_and_for_mini_alone():
-    evidence = Evidence(FOUND)
-    assert objection("mini per doubling: axial-rope - learned > 0, one-sided 0.025", evidence) is None
-    assert objection("mini on the line at 400: 6 < axial-rope - learned < 8", evidence) is None
-    found = judge("mini per doubling: axial-rope - learned > 3, one-sided 0.025", evidence)
-    assert not found.holds and found.text.startswith("axial-rope - learned is +0.8")
-    assert "a line needs three" in objection("mini per doubling: roll - learned > 0", evidence)
-    for wrong in ("mini per doubling: learned > 0", "strong per doubling: roll - learned > 0"):
-        with pytest.raises(InputError):
-            objection(wrong, evidence)
-    with pytest.raises(InputError, match="3 points at 1 places"):
-        fitted_line([1, 1, 1], [1, 2, 3])
 
 
 def test_the_recipes_are_mini_with_one_change_as_plans_name_them():

@@ -19,8 +19,9 @@ from rollpe_lab.evidence.table import LARGE, recipe_with_runs, results_table
 from rollpe_lab.records.store import find_arrays, read_records
 from rollpe_lab.training.observation import neighbor_correlation
 
-NAMES = photo.NAMES | {"roll-twin": "its rotary twin"}
-DRAWN = ("multiplexed-roll", "axial-rope", "roll", "learned", "none")
+SCALED = "multiplexed-roll@scale=sqrt"
+NAMES = photo.NAMES | {"roll-twin": "its rotary twin", SCALED: "scaled multiplexed"}
+DRAWN = ("multiplexed-roll", SCALED, "axial-rope", "roll", "learned", "none")
 
 
 def draw_map(root: Path) -> tuple[Figure, str]:
@@ -45,7 +46,7 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
     records = read_records(root / RECORDS[0])
     table = results_table(records, recipe_with_runs(records, (*LARGE, "mini")))
     rows = {row.slug: row for row in table.rows}
-    figure = Figure(figsize=(4.3, 3.0), layout="constrained")
+    figure = Figure(figsize=(4.3, 3.5), layout="constrained")
     printed, ours = figure.subplots(1, 2, sharey=True)
     said = []
     for y, name in enumerate(DRAWN):

@@ -7,7 +7,6 @@ A condition is a line such as ``mini: roll - none > 0, Holm 0.05``::
                | ledger: CLAIM is VERDICT
     SCOPE     := RECIPE [seeds 0..4] [MEASURE]  |  printed  |  cost DEVICE
     MEASURE   := a key of MEASURES with numbers in place of #: at 48, bits 512-64
-                 per doubling and on the line at 400 are of ARM - ARM alone, see evidence.ladder
     STATEMENT := TERM < TERM [< TERM]...                              or > or =; means over seeds
                | ARM - ARM > 0, Holm P                                or <; over the recipe's pairs; Welch P
                | TERM > NUMBER, one-sided P                           or <; TERM is an arm or a difference
@@ -45,7 +44,6 @@ from scipy import stats
 from rollpe.errors import InputError
 from rollpe_lab import statistics
 from rollpe_lab.evidence.families import Compared, family, p_value
-from rollpe_lab.evidence.ladder import LINES, gap_line
 from rollpe_lab.evidence.table import PAPER_TABLE_1, arms_of
 from rollpe_lab.records.record import Record
 from rollpe_lab.statistics import (
@@ -208,8 +206,6 @@ MEASURES = {
         "share of attention on patches later in raster order, minus the share on earlier ones,",
         digits=3,
     ),
-    "per doubling": Measure(of_pairs, "change of the gap with each doubling", "points"),
-    "on the line at #": Measure(of_pairs, "gap that the line has at # epochs or blocks", "points"),
     "agreement": Measure(of_pairs),
     "agreement p": Measure(of_pairs),
 }
@@ -374,23 +370,7 @@ class Scope:
         if " ~ " in term:
             return self._across(*term.split(" ~ "))
         left, minus, right = term.partition(" - ")
-        if minus and self.along:
-            return self._on_line(left, right).mean
         return self.mean(left) - self.mean(right) if minus else self.summary(term).mean
-
-    @property
-    def along(self) -> bool:
-        """Whether this is about the line through a gap at several numbers of epochs or blocks."""
-        return self.name in ("per doubling", "on the line at #")
-
-    def _on_line(self, a: str, b: str, confidence: float = CONFIDENCE) -> Summary:
-        if self.recipe not in LINES:
-            raise InputError(f"{self.text!r}: only {' and '.join(LINES)} have gaps along a line.")
-        at = int(self.numbers[0]) if self.numbers else None
-        try:
-            return gap_line(self.evidence.records, self.recipe, a, b, at, confidence)
-        except InputError as reason:
-            raise NotMeasured(f"{self.text}: {a} - {b}: {reason}") from None
 
     def _across(self, a: str, b: str) -> float:
         if not self.name.startswith("agreement"):
@@ -406,9 +386,6 @@ class Scope:
     def test(self, term: str, confidence: float = CONFIDENCE) -> dict[str, Any]:
         """The mean of an arm over its seeds, or the difference of two by Welch's test, with its interval."""
         names = term.split(" - ")
-        if self.along and len(names) == 2:
-            found = vars(self._on_line(names[0], names[1], confidence))
-            return found | {"interval": self._interval(found)}
         arms = [self.summary(arm, confidence) for arm in names]
         if self.name == "speed" and len({r.environment.device_name for n in names for r in self.runs(n)}) > 1:
             raise NotMeasured("the runs were timed on different devices")

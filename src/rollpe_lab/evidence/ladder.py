@@ -5,12 +5,10 @@ A gap is a difference in test accuracy between two runs of one seed, which see t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from rollpe_lab.evidence.table import arms_of
 from rollpe_lab.records.record import Record
-from rollpe_lab.statistics import CONFIDENCE, Summary, fitted_line
 
 GAPS = {
     "RoPE − learned": ("axial-rope", "learned"),
@@ -31,9 +29,6 @@ LENGTHS: Rungs = {
 
 DEPTHS: Rungs = {depth: (f"quick-depth@depth={depth}",) for depth in (1, 3, 6, 12)}
 """Recipes on digits by number of blocks. Nothing else differs among them."""
-
-LINES = {"mini": LENGTHS, "quick-depth": DEPTHS}
-"""The two by the beginning of their recipes' names."""
 
 CHANGES = {
     "half the learning rate": "mini@epochs=5,learning_rate=0.001",
@@ -57,22 +52,3 @@ def gaps(records: Iterable[Record], a: str, b: str, recipes: Sequence[str]) -> l
         one, other = arms.get(a, {}), arms.get(b, {})
         found += [one[seed].score - other[seed].score for seed in sorted(one.keys() & other)]
     return found
-
-
-def gap_line(
-    records: Iterable[Record],
-    recipe: str,
-    a: str,
-    b: str,
-    at: float | None = None,
-    confidence: float = CONFIDENCE,
-) -> Summary:
-    """The line through all gaps over log₂ of the epochs or blocks: its slope, points per doubling, or height.
-
-    recipe: a key of LINES. at: the epochs or blocks at which to take the height. InputError for fewer than
-    three gaps, or all at one place.
-    """
-    records = list(records)
-    points = [(math.log2(n), gap) for n, names in LINES[recipe].items() for gap in gaps(records, a, b, names)]
-    x, y = zip(*points, strict=True) if points else ((), ())
-    return fitted_line(x, y, None if at is None else math.log2(at), confidence)

@@ -1,0 +1,81 @@
+"""Words for the asserts under a page's sentences: measures of committed runs, differences between arms.
+
+An arm is spelled as `rollpe compare` takes it: ``"mini/roll"``, ``"quick/roll@width=7"``. One without runs
+is an InputError, so that a sentence never rests on nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from scipy import stats
+
+from rollpe.errors import InputError
+from rollpe_lab.records.record import Record, by_cell
+from rollpe_lab.records.store import read_records
+from rollpe_lab.sources import find_root
+from rollpe_lab.statistics import summarize
+
+Measure = Callable[[Record], float]
+
+
+def score(run: Record) -> float:
+    """Test accuracy in percent, or bits per character."""
+    return run.score
+
+
+def training_loss(run: Record) -> float:
+    """Cross-entropy in nats on training images as they are, neither augmented nor smoothed; old runs: NaN."""
+    return float("nan") if run.plain_train_loss is None else run.plain_train_loss
+
+
+@cache
+def runs_by_arm() -> dict[str, dict[int, Record]]:
+    """All committed runs by arm and seed."""
+    cells = by_cell(read_records(find_root() / "data/records"))
+    return {arm: {run.seed: run for run in runs} for arm, runs in cells.items()}
+
+
+def values(arm: str, measure: Measure = score) -> dict[int, float]:
+    """A measure of each run of an arm, by seed."""
+    if arm not in runs_by_arm():
+        raise InputError(f"{arm}: no committed run.")
+    return {seed: measure(run) for seed, run in sorted(runs_by_arm()[arm].items())}
+
+
+def mean(arm: str, measure: Measure = score) -> float:
+    """Mean of a measure over the runs of an arm."""
+    return float(np.mean(list(values(arm, measure).values())))
+
+
+@dataclass(frozen=True)
+class Lead:
+    """a − b, seed by seed: the mean of n pairs, their SD, Student's 95 % interval and p; None of one pair."""
+
+    mean: float
+    n: int
+    sd: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+    def __str__(self) -> str:
+        found = f"{self.mean:+.3g}"
+        return found if self.low is None else f"{found} [{self.low:+.3g}, {self.high:+.3g}]"
+
+
+def lead(*pairs: tuple[str, str], measure: Measure = score) -> Lead:
+    """a − b over the seeds that both arms of a pair have; several pairs are taken together."""
+    found = []
+    for a, b in pairs:
+        left, right = values(a, measure), values(b, measure)
+        # the same number of images may be another fraction in the last bits, and bits are no spread
+        found += [round(left[seed] - right[seed], 9) for seed in left.keys() & right]
+    if not found:
+        raise InputError(f"{pairs}: no seed in common.")
+    s = summarize(found)
+    p = float(stats.ttest_1samp(found, 0).pvalue) if s.sd else None
+    return Lead(s.mean, s.n, s.sd, s.low, s.high, p)
