@@ -146,8 +146,8 @@ class Learned(TokenCode):
         std: standard deviation of the vectors before training, 0.02 as in ViT. The patch embeddings that
             they are added to begin about thirty times as large.
         every_block: add the same table before each block, not before the first alone. A model of your own
-            calls ``add`` that often; ``create_vit`` and ``create_decoder`` do. (LaPE, Yu et al., 2022, also
-            adds before each block, through a norm of its own.)
+            calls ``add`` that often; ``create_vit`` and ``create_decoder`` do. LaPE (Yu et al., 2022) also
+            adds its code in each block, through a norm of its own.
     """
 
     learned = True
