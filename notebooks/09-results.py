@@ -122,13 +122,13 @@ mini = [r for r in committed if r.recipe == "mini" and not r.encoding_options]
 Markdown(results_table(mini, "mini").to_markdown())
 
 # %% [markdown]
-# The rules of evidence of this book: a test is over runs with different seeds, and all comparisons of a recipe, of a plan, or of a
-# section without a plan, are one family, whose p are corrected by Holm's method {cite}`holm1979simple`. A difference is *clear* if it is
-# below 0.05 after the correction, over all seeds and over those planned before any result alone, and for image models also when images and
-# seeds are drawn anew. It is *exploratory* if nobody planned it, or if it depends on seeds added after looking. It is *open*
-# otherwise. Runs are compared within one set of seeds: RoPE's five to ten runs on digits have means of 92.3, 92.1, 93.6 and 90.9 % in
-# four sets, of the same recipe. Source, threads and machine are not the reason: run again today, one run of each of three sets gets its
-# recorded accuracy. The seeds are.
+# The rules of evidence of this book are these. A test is over runs with different seeds. All comparisons of a recipe, of a plan, or of a
+# section without a plan are one family, corrected by Holm's method {cite}`holm1979simple`. A difference is *clear* if its p is below 0.05
+# after the correction, over all seeds and over those planned before any result alone; of image models also if it stays when images and
+# seeds are drawn anew. It is *exploratory* if nobody planned it, or if it depends on seeds added after looking. It is *open* otherwise.
+#
+# Runs are compared within one set of seeds. RoPE on digits has means of 92.3, 92.1, 93.6 and 90.9 % in four sets of five to ten seeds,
+# under the same recipe. Only the seeds differ: run again with today's source, one run of each of three sets gets its recorded accuracy.
 
 # %% tags=["hide-input"]
 four = ("quick", "quick-twist", "quick-spacing", "quick-depth@depth=3")
@@ -143,7 +143,7 @@ Markdown(to_markdown([c for c in asked if {c.variant, c.reference} <= photos.key
 # %% [markdown]
 # - **Clear:** the table, RoPE, RollPE's twin and multiplexed RollPE are better than no
 #   encoding.{holds}`mini: learned - none is clear; axial-rope - none is clear; roll-twin - none is clear; multiplexed-roll - none is clear; multiplexed-roll > none`
-#   Multiplexed RollPE is behind the table, RoPE and the
+#   Multiplexed RollPE, whose logits are unscaled, is behind the table, RoPE and the
 #   twin.{holds}`mini: multiplexed-roll - learned is clear; multiplexed-roll - axial-rope is clear; multiplexed-roll - roll-twin is clear; roll-twin > multiplexed-roll`
 # - **Exploratory:** RollPE is better than no encoding, and the table is better than the twin by about a
 #   point.{holds}`mini: roll - none is exploratory; roll > none; roll-twin - learned is exploratory; 0.5 < learned - roll-twin < 1.5`
@@ -168,8 +168,7 @@ Markdown(to_markdown([c for c in asked if {c.variant, c.reference} <= photos.key
 # - **Both waves at one speed** reach {num}`mini/multiplexed-roll@speeds=[1,1] accuracy`, less than with two
 #   speeds.{holds}`mini: multiplexed-roll@speeds=[1,1] < multiplexed-roll; multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
 #
-# So its deficit is that of its unscaled logits: with logits of the others' size its mean, 40.6 %, is at the level of RoPE's and the
-# table's.
+# So unscaled logits account for its deficit: with logits of the others' size its mean, 40.6 %, is at the level of RoPE's and the table's.
 
 # %% tags=["hide-input"]
 scaled = mean("mini/multiplexed-roll@scale=sqrt")
