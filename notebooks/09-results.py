@@ -26,8 +26,8 @@
 # Does RollPE classify CIFAR-100 far better than a learned table of positions, and about as well as RoPE, as the paper
 # {cite}`rollpe` says?{holds}`printed: roll - learned > 5; -1 < roll - axial-rope < 1`
 #
-# - **The paper's own model has not been trained here.** Nothing below confirms or refutes its
-#   accuracies.{holds}`not measured: paper, strong, short`
+# - **The paper's own model has not been trained here**, except for four runs on a GPU that computed wrongly ({doc}`../objections`). Nothing
+#   below confirms or refutes its accuracies.{holds}`not measured: paper, strong, short`
 # - **A small model, after ten epochs of CIFAR-100, shows no such gap.** Among RollPE, RoPE and the table no difference is
 #   clear.{holds}`mini: no pair of roll, axial-rope, learned is clear` Multiplexed RollPE, the paper's best, reaches 37.5 % and
 #   40.6 % once its logits are divided by the number of waves.

@@ -24,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CARRIED = ROOT / "carried"
 WHEELS = ("pydantic", "pydantic-core", "annotated-types", "typing-inspection", "typing-extensions", "timm")
+WHEELS += ("pooch", "platformdirs")
 """What a machine with torch, torchvision and the usual packages was found to lack, or to have too old."""
 
 PROGRAMS = ROOT / "data" / "programs"

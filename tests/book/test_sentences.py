@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
@@ -74,3 +75,21 @@ def test_multiplexed_rollpe_is_level_once_its_logits_are() -> None:
 def test_waves_of_the_ring_gain_nothing_on_photographs() -> None:
     assert says("book/encodings.md", "On CIFAR-100 it gains nothing in ten epochs.")
     assert lead((f"ladder/{RANGE}", f"ladder/{ROPE}")).mean < 0
+
+
+def test_the_runs_on_a_gpu_went_another_way_than_on_a_processor() -> None:
+    folder = ROOT / "data/faulty/h200-2026-11-26"
+    runs = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    assert [round(100 * run["test"]["accuracy"]) for run in runs] == [16, 7, 8, 15]
+    assert says("book/objections.md", "did not train: 7 to 16 % after 50 epochs.")
+    first = next(run for run in runs if run["encoding"] == "learned" and not run["encoding_options"])
+    assert [f"{epoch['train_loss']:.3f}" for epoch in first["history"][:2]] == ["4.460", "4.364"]
+    replayed = re.findall(r"loss (\S+)", (folder / "replay.txt").read_text(encoding="utf-8"))
+    assert [f"{float(loss):.3f}" for loss in replayed] == ["4.447", "4.265"]
+    assert says("book/objections.md", "has a mean loss of 4.265 in its second epoch, on the GPU 4.364.")
+    assert says(
+        "data/README.md", "Its mean training loss is 4.447 and 4.265, that on the GPU 4.460 and 4.364."
+    )
+    speed = {run["encoding"]: round(run["throughput"], -2) for run in runs if not run["encoding_options"]}
+    assert (speed["learned"], speed["axial-rope"]) == (28400, 24100)
+    assert says("book/run.md", "28,400 images a second with a learned table, 24,100 with RoPE.")

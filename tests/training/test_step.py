@@ -19,11 +19,13 @@ from refusals import raising, refused
 from rollpe.encodings import ENCODINGS
 from rollpe.encodings.roll import twin_state_dict
 from rollpe.vit import create_vit
+from rollpe_lab.records.record import RunId
 from rollpe_lab.training import Recipe, TrainingError, compiling, create_optimizers, load_recipe, step, train
 from rollpe_lab.training.compiling import EAGER, CompileMode, compile_mode, compiled, compiles
+from rollpe_lab.training.data import load_dataset
 from rollpe_lab.training.device import enough_memory
 from rollpe_lab.training.run import CHECK_EVERY
-from rollpe_lab.training.state import resolve
+from rollpe_lab.training.state import CompiledModel, resolve
 from rollpe_lab.training.step import Step
 
 CPU = torch.device("cpu")
@@ -442,3 +444,25 @@ def test_a_program_on_disk_is_not_taken_for_a_function_whose_backward_differs(mo
         x.grad = None
         torch.compiler.reset()
     assert seen == [(3, 0), (3, 1), (5, 0)]
+
+
+@pytest.mark.parametrize("encoding", ["learned", "multiplexed-roll", "t5-bias"])
+def test_an_attention_with_wrong_gradients_is_refused_and_a_right_one_is_not(encoding, monkeypatch):
+    """Here one whose scores have no gradient in bfloat16, the forward pass being right."""
+    asked = resolve(recipe(precision="bfloat16", drop_path=0.1, depth=3), CPU, held_out=0)
+    run_id = RunId(recipe="test", encoding=encoding, encoding_options={}, seed=0)
+    model = CompiledModel(asked, run_id, load_dataset(asked.data, "data"), CPU)
+    before = copy.deepcopy(model.model.state_dict())
+    model.check_gradient(64)
+    assert all(torch.equal(before[name], value) for name, value in model.model.state_dict().items())
+    assert all(p.grad is None for p in model.model.parameters())
+
+    right = F.scaled_dot_product_attention
+
+    def wrong(q, k, v, **settings):
+        q, k = (x.detach() if x.dtype == torch.bfloat16 else x for x in (q, k))
+        return right(q, k, v, **settings)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", wrong)
+    with pytest.raises(TrainingError, match="has a cosine of"):
+        model.check_gradient(64)

@@ -27,6 +27,8 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
+        # the kernel that torch 2.11 prefers on an H200, where runs did not train; a recipe may ask for it
+        torch.backends.cuda.enable_cudnn_sdp(False)
     except (RuntimeError, AssertionError, ImportError):
         available = ", ".join(["auto", "cpu", *(kind for kind, present in here.items() if present)])
         raise InputError(f"device={name!r} is not available here. Allowed: {available}.") from None

@@ -121,7 +121,8 @@ class Recipe(BaseModel):
         "auto", description="auto (on CUDA if it works), true, false or default (without CUDA graphs)"
     )
     attention: Literal["auto", "flash", "cudnn", "efficient", "math"] = Field(
-        "auto", description="auto (torch chooses), flash, cudnn, efficient or math: the kernel of attention"
+        "auto",
+        description="auto (torch chooses, but not cudnn), flash, cudnn, efficient, math: kernel of attention",
     )
     score_every: int = _whole(1, "epochs from one scoring of the held-out images to the next", default=1)
     resolutions: list[Annotated[int, Field(gt=0, le=1024)]] = Field(

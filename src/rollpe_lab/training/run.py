@@ -136,6 +136,8 @@ def train(
 
         # compiled code, random numbers, and where a checkpoint left off
         models.waited = run.compiled.precompile(run.batch)
+        if where.type != "cpu" and recipe.topography == "none":
+            run.compiled.check_gradient(run.batch)
         run.streams = random_streams(run)
         if checkpoint and resume and (state := checkpoint.load()):
             load_state(state, run)

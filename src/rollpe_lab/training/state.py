@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from filelock import FileLock
 from torch import Tensor
 
@@ -33,6 +34,9 @@ from rollpe_lab.training.step import Step, create_optimizers
 TRIED, TRIED_EAGERLY, AGREEING, AGREEMENT = 50, 20, 5, 0.05
 """Steps on noise after compiling, those taken eagerly as well, those whose losses are compared, and how far
 their means may differ, relative to losses above 1, since compiled dropout draws other numbers."""
+
+ALIKE = 0.3
+"""Least cosine of a step's gradient with the exact one; drop path at 0.1 leaves more than 0.5."""
 
 AHEAD = 32  # batches augmented at once, so that many images share each operation ...
 AHEAD_BYTES = 2**27  # ... unless they take more than this
@@ -99,6 +103,29 @@ class CompiledModel:
             self.evaluate.precompile(self.model)
         self.ready = True
         return time.perf_counter() - begun
+
+    def check_gradient(self, batch: int) -> None:
+        """Compare the gradient of a step for the weights of queries, keys and values with plain attention's.
+
+        Kernels of attention may return wrong gradients without a word: first runs on a GPU did not train. The
+        comparison is with float32 and products, on noise. Weights and optimizers stay as they are; the random
+        state moves on. Raises TrainingError for another direction; dropout also turns the gradient a little.
+        """
+        inputs, targets = self.noise(batch)
+        exact = self.recipe.model_copy(update={"precision": "float32", "attention": "math"})
+        plain = Step(self.model, exact, [], EAGER)
+        plain.in_pieces = True  # as much memory as a small batch takes
+        found = []
+        for step in (plain, self.step):
+            self.model.train(step is self.step)
+            found.append(step.query_key_value_gradients(inputs, targets))
+        for layer, parts in enumerate(zip(*found, strict=True)):
+            alike = [F.cosine_similarity(a, b, dim=0).item() for a, b in zip(*parts, strict=True)]
+            if not min(alike) > ALIKE:
+                raise TrainingError(
+                    f"the gradient in block {layer + 1} has a cosine of {min(alike):.2f} with that of plain "
+                    f"attention in float32. Try --set attention=efficient, or --set compile=false."
+                )
 
     def try_out(self, batch: int) -> None:
         """Take `TRIED` steps on one batch of noise and compare the first with eager ones.

@@ -172,6 +172,17 @@ class Step:
         objective.backward()
         return loss.detach()
 
+    def query_key_value_gradients(self, inputs: Tensor, targets: Tensor) -> list[list[Tensor]]:
+        """The gradient of a batch for the weights of each block's queries, keys and values, flat."""
+        if self.graphs:
+            torch.compiler.cudagraph_mark_step_begin()
+        self._backward(inputs, targets)
+        weights = [layer.qkv.weight for layer in cast(Any, self.model).attentions]
+        found = [[part.flatten().clone() for part in w.grad.split(w.shape[1])] for w in weights]
+        for parameter in self.parameters:
+            parameter.grad = None
+        return found
+
     def precompile(
         self, inputs: Tensor, targets: Tensor, turn: AbstractContextManager[object] | None = None
     ) -> None:
