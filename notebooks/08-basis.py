@@ -3,20 +3,16 @@
 #   jupytext:
 #     cell_metadata_filter: tags,mystnb,-all
 #     formats: ipynb,py:percent
-#     notebook_metadata_filter: kernelspec,jupytext,rollpe,-all
+#     notebook_metadata_filter: kernelspec,jupytext,-all
 #     text_representation:
 #       extension: .py
 #       format_name: percent
-#       format_version: '1.3'
-#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
 #     name: python3
 #   rollpe:
-#     reads:
-#     - data/records
-#     - plans
+#     reads: [data/records, plans]
 # ---
 
 # %% [markdown]
