@@ -179,7 +179,7 @@ assert all(abs(scaled - mean(f"mini/{arm}")) < 0.5 for arm in ("axial-rope", "le
 rungs = {"CIFAR-100, 10 epochs": "mini", "30 epochs": "ladder@epochs=30"}
 rungs |= {"10 blocks": "ladder@depth=10", "class token": "ladder@pool=token"}
 rungs |= {"10 blocks, class token": "ladder@depth=10,pool=token"}
-rungs |= {f"digits, {n} blocks": f"quick-depth@depth={n}" for n in (1, 3, 6, 12)}
+rungs |= {f"digits, depth {n}": f"quick-depth@depth={n}" for n in (1, 3, 6, 12)}
 rows = [("model", "RoPE (%)", "table (%)", "RoPE − table", "pairs", "training losses")]
 for name, rung in rungs.items():
     pair = f"{rung}/axial-rope", f"{rung}/learned"

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import stats
 
 from rollpe.errors import InputError
+from rollpe_lab.evidence.families import signed
 from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.records.store import read_records
 from rollpe_lab.sources import find_root
@@ -63,8 +64,10 @@ class Lead:
     p: float | None = None
 
     def __str__(self) -> str:
-        found = f"{self.mean:+.3g}"
-        return found if self.low is None else f"{found} [{self.low:+.3g}, {self.high:+.3g}]"
+        digits = 3 if self.sd is not None and self.sd < 0.1 else 2  # bits or points
+        if self.low is None or self.high is None:
+            return signed(self.mean, digits)
+        return f"{signed(self.mean, digits)} [{signed(self.low, digits)}, {signed(self.high, digits)}]"
 
 
 def lead(*pairs: tuple[str, str], measure: Measure = score) -> Lead:
