@@ -49,6 +49,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from IPython.display import Markdown
+from scipy.stats import ttest_1samp
 from torch import nn
 from torch.nn.functional import cross_entropy, unfold
 
@@ -680,7 +681,7 @@ for recipe, which in itertools.product(("order", "order-photos"), ("query", "key
 # without a penalty:
 
 # %%
-from rollpe_lab.evidence.words import lead
+from rollpe_lab.evidence.words import lead, runs_by_arm, values
 from rollpe_lab.files import markdown
 
 sets = {
@@ -728,8 +729,21 @@ assert photos.low < 0.2 and (four.n, eight.n) == (20, 31)
 each = [lead((f"{n}/roll-twin", f"{n}/roll")) for names in sets.values() for n in names]
 assert all(found.mean > 0 for found in each)  # of text, less is better
 assert all(found.low < 0 < found.high for found in each[-4:])
-muon = "quick@learning_rate=0.02,optimizer=muon,patch_size=1"
-for name in (muon, f"{muon},qkv_bias=false"):
+pairs = [(run, runs_by_arm().get(run.replace("-twin", ""))) for run in runs_by_arm()]
+both = {
+    run.split("/")[0]
+    for run, plain in pairs
+    if run.endswith("/roll-twin")
+    and plain
+    and len(plain.keys() & runs_by_arm()[run]) > 2
+}
+left_out = {name for name in both if "muon" in name or "topography" in name}
+assert both - left_out == {name for names in sets.values() for name in names}
+planned = "quick@patch_size=1,qkv_bias=false"
+twin, roll = (values(f"{planned}/{arm}") for arm in ("roll-twin", "roll"))
+fresh = [twin[seed] - roll[seed] for seed in range(10, 18)]
+assert ttest_1samp(fresh, 0).pvalue < 0.05 and np.mean(fresh) > 0
+for name in left_out - {"quick@topography=ring"}:  # under Muon
     assert lead((f"{name}/roll-twin", f"{name}/roll")).p > 0.05
 
 # %% [markdown]

@@ -19,7 +19,7 @@
 # rotary twin (`roll-twin`) add at most one percent.{holds}`cost cpu: axial-rope < 1.01; roll < 1.01; roll-twin < 1.01`
 # Multiplexed RollPE (`multiplexed-roll`), learned rotations (`lie`) and Shaw's vectors for keys and values (`shaw-kv`)
 # take at least a sixth longer.{holds}`cost cpu: multiplexed-roll > 1.167; lie > 1.167; shaw-kv > 1.167` This was
-# measured on a CPU; no GPU has been measured.{holds}`measured: cost cpu`{holds}`not measured: cost cuda`
+# measured on a CPU; no GPU has been benchmarked.{holds}`measured: cost cpu`{holds}`not measured: cost cuda`
 
 # %% tags=["parameters"]
 folder: str = "data/benchmarks"  # folder of benchmarks {folder}

@@ -159,8 +159,8 @@ Markdown(measures_table(Evidence(found), {f"`{n}`": n for n in names}, scopes))
 # %% [markdown]
 # ## What the ladder's plans predicted
 #
-# {doc}`09-results` asks where the gap between RoPE and the table is. These are the predictions of its plans, and what came. The six tests of `plans/ladder-2-rungs.yaml` are one family, and wait until all six
-# differences have two seeds.
+# {doc}`09-results` asks where the gap between RoPE and the table is. These are the predictions of its plans, and what came. The six
+# tests of `plans/ladder-2-rungs.yaml` are one family, and wait until all six differences have two seeds.
 #
 # | plan | predicted | found |
 # | :-- | :-- | :-- |
@@ -213,7 +213,8 @@ gaps = {
     for rung in ("", "@epochs=30", "@depth=10", "@pool=token", "@depth=10,pool=token")
 }
 assert 0.5 < gaps["@epochs=30"] < 2.5 and gaps["@depth=10"] - gaps[""] > 0.5
-assert round(gaps["@depth=10,pool=token"], 1) == 4.2 and 4.2 < 4.5 < 7.5
+assert round(gaps["@depth=10,pool=token"], 1) == 4.2
+assert not 4.5 < gaps["@depth=10,pool=token"] < 7.5
 assert max(gaps[rung] for rung in ("@epochs=30", "@depth=10", "@pool=token")) < 4.1
 assert lead(("ladder@depth=10/axial-rope", "ladder@depth=10/learned")).p > 0.05
 assert gaps["@pool=token"] - gaps[""] > 2
@@ -233,11 +234,12 @@ def slope(a: str, b: str) -> float:
         left, right = (values(f"quick-depth@depth={n}/{arm}") for arm in (a, b))
         y += [left[seed] - right[seed] for seed in left]
         x += [np.log2(n)] * len(left)
-    return round(linregress(x, y).slope, 1)
+    return linregress(x, y).slope
 
 
 ours = ("axial-rope", "learned"), ("roll", "learned"), ("roll", "axial-rope")
-assert [slope(*pair) for pair in ours] == [4.0, 3.0, -0.9]
+slopes = [slope(*pair) for pair in ours]
+assert [round(found, 1) for found in slopes] == [4.0, 3.0, -0.9] and 3 < slopes[1] < 5
 assert all(
     lead(("mini/twisted-roll", f"mini/{arm}")).p > 0.05
     for arm in ("roll", "axial-rope")

@@ -79,6 +79,14 @@ def _sample(arm: Arm) -> NDArray[np.float64]:
 # Two arms
 
 
+def by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> list[float]:
+    """a − b for each seed that both have, in order of the seeds.
+
+    Rounded: the same number of images may be another fraction in the last bits, and bits are no spread.
+    """
+    return [round(a[seed] - b[seed], 9) for seed in sorted(a.keys() & b.keys())]
+
+
 @dataclass(frozen=True)
 class Welch:
     """a − b over seeds: the difference, its two-sided p by Welch's t-test, and its interval."""

@@ -21,7 +21,7 @@ from rollpe.errors import InputError
 from rollpe_lab.evidence.families import signed
 from rollpe_lab.records.record import Record, by_cell, comparable
 from rollpe_lab.records.store import read_record, read_records
-from rollpe_lab.statistics import paired_by_image, summarize, welch
+from rollpe_lab.statistics import by_seed, paired_by_image, summarize, welch
 
 # The runs
 
@@ -115,12 +115,10 @@ def over_seeds(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
 
 def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference:
     """The t-test of the differences seed by seed: equal seeds saw equal batches and augmentation."""
-    seeds = sorted(a.keys() & b.keys())
-    method = f"paired by seed ({len(seeds)} in common)"
-    if not seeds:
+    differences = by_seed(a, b)
+    method = f"paired by seed ({len(differences)} in common)"
+    if not differences:
         return Difference(method, None, "no seed was trained in both groups")
-    # the same number of images may be another fraction in the last bits, and bits are no spread
-    differences = np.array([round(a[seed] - b[seed], 9) for seed in seeds])
     s = summarize(differences)
     if not s.sd:
         note = "an interval needs two seeds in both groups" if s.n == 1 else "all seeds differ by the same"

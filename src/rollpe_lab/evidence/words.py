@@ -18,7 +18,7 @@ from rollpe_lab.evidence.families import signed
 from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.records.store import read_records
 from rollpe_lab.sources import find_root
-from rollpe_lab.statistics import summarize
+from rollpe_lab.statistics import Summary, by_seed, summarize
 
 Measure = Callable[[Record], float]
 
@@ -53,15 +53,10 @@ def mean(arm: str, measure: Measure = score) -> float:
 
 
 @dataclass(frozen=True)
-class Lead:
-    """a − b, seed by seed: the mean of n pairs, their SD, Student's 95 % interval and p; None of one pair."""
+class Lead(Summary):
+    """a − b, seed by seed: the summary of n pairs, and p by Student's test; None of one pair."""
 
-    mean: float
-    n: int
-    sd: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
+    p: float | None
 
     def __str__(self) -> str:
         digits = 3 if self.sd is not None and self.sd < 0.1 else 2  # bits or points
@@ -74,11 +69,9 @@ def lead(*pairs: tuple[str, str], measure: Measure = score) -> Lead:
     """a − b over the seeds that both arms of a pair have; several pairs are taken together."""
     found = []
     for a, b in pairs:
-        left, right = values(a, measure), values(b, measure)
-        # the same number of images may be another fraction in the last bits, and bits are no spread
-        found += [round(left[seed] - right[seed], 9) for seed in left.keys() & right]
-    if not found:
-        raise InputError(f"{pairs}: no seed in common.")
-    s = summarize(found)
-    p = float(stats.ttest_1samp(found, 0).pvalue) if s.sd else None
-    return Lead(s.mean, s.n, s.sd, s.low, s.high, p)
+        differences = by_seed(values(a, measure), values(b, measure))
+        if not differences:
+            raise InputError(f"{a} and {b} have no seed in common.")
+        found += differences
+    whole = summarize(found)
+    return Lead(**vars(whole), p=float(stats.ttest_1samp(found, 0).pvalue) if whole.sd else None)

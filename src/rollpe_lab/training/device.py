@@ -27,8 +27,6 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
-        # the kernel that torch 2.11 prefers on an H200, where runs did not train; a recipe may ask for it
-        torch.backends.cuda.enable_cudnn_sdp(False)
     except (RuntimeError, AssertionError, ImportError):
         available = ", ".join(["auto", "cpu", *(kind for kind, present in here.items() if present)])
         raise InputError(f"device={name!r} is not available here. Allowed: {available}.") from None
@@ -45,15 +43,18 @@ def reproducible(device: torch.device) -> Iterator[None]:
     """Give the global random state back afterwards; on the CPU also forbid racing additions.
 
     On an accelerator sums are taken in an order that differs from run to run: faster, and equal
-    only in distribution.
+    only in distribution. cuDNN's attention is off unless a recipe asks for it: torch 2.11 prefers it on an
+    H200, where first runs did not train.
     """
-    before = torch.are_deterministic_algorithms_enabled()
+    before, cudnn = torch.are_deterministic_algorithms_enabled(), torch.backends.cuda.cudnn_sdp_enabled()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.use_deterministic_algorithms(before or device.type == "cpu")
+        torch.backends.cuda.enable_cudnn_sdp(False)
         try:
             yield
         finally:
             torch.use_deterministic_algorithms(before)
+            torch.backends.cuda.enable_cudnn_sdp(cudnn)
 
 
 def global_generator(device: torch.device) -> torch.Generator:

@@ -107,9 +107,9 @@ class CompiledModel:
     def check_gradient(self, batch: int) -> None:
         """Compare the gradient of a step for the weights of queries, keys and values with plain attention's.
 
-        Kernels of attention may return wrong gradients without a word: first runs on a GPU did not train. The
-        comparison is with float32 and products, on noise. Weights and optimizers stay as they are; the random
-        state moves on. Raises TrainingError for another direction; dropout also turns the gradient a little.
+        A device may compute wrongly without a word, as in first runs on a GPU. The comparison is with float32
+        and products, on noise. Weights and optimizers stay as they are; the random state moves on. Raises
+        TrainingError for another direction; dropout also turns the gradient a little.
         """
         inputs, targets = self.noise(batch)
         exact = self.recipe.model_copy(update={"precision": "float32", "attention": "math"})
