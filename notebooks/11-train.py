@@ -95,8 +95,8 @@ for name, question in questions.items():
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# The book has runs of `quick` and `mini`.{holds}`measured: quick, mini` Of the other three, which need a GPU, it has
-# none.{holds}`not measured: short, strong, paper` {doc}`09-results` shows the results.
+# The book has runs of `quick`, `mini` and `short`.{holds}`measured: quick, mini, short` Of `strong` and `paper` it has
+# none.{holds}`not measured: strong, paper` {doc}`09-results` shows the results.
 #
 # `short`, `strong` and `paper` train the paper's model on the paper's data. The paper does not state its recipe, so the
 # three differ in what they replace it by:

@@ -229,7 +229,7 @@ class Claim(_Strict):
 class Verdict:
     """A claim with its verdict. broken: a check failed that should pass.
 
-    meanwhile: what a small model shows of a claim that waits for the paper's.
+    meanwhile: what other recipes show of a claim that waits for the paper's.
     """
 
     claim: Claim
@@ -286,22 +286,23 @@ def _verdict(claim: Claim, results: dict[str, CheckResult], evidence: Evidence) 
     return Verdict(claim, verdict, grounds, meanwhile=meanwhile)
 
 
-SMALL = {
-    "mini": "10 epochs",
-    "ladder@epochs=30": "30 epochs",
+OTHERS = {
+    "short": "50 epochs of the paper's model",
+    "mini": "10 epochs of a small one",
+    "ladder@epochs=30": "30 epochs of it",
     "ladder@depth=10": "10 epochs with twice the blocks",
     "ladder@pool=token": "10 epochs with a class token",
     "ladder@depth=10,pool=token": "10 epochs with both",
 }
-"""Recipes of a small model on CIFAR-100."""
+"""Recipes on CIFAR-100 beside the one that claims are judged by."""
 
 
 def _meanwhile(rule: Judged, evidence: Evidence) -> str:
-    """The difference that a rule on the paper's model asks for, in a small one; "" of another rule."""
+    """The difference that a rule on the paper's model asks for, under other recipes; "" of another rule."""
     if rule.scope.recipe not in LARGE or rule.scope.name or len(rule.arms) < 2:
         return ""
     found = []
-    for recipe, words in SMALL.items():
+    for recipe, words in OTHERS.items():
         scope = Scope(recipe, evidence)
         runs = [len(scope.runs(arm)) for arm in rule.arms]
         if min(runs):
@@ -309,7 +310,7 @@ def _meanwhile(rule: Judged, evidence: Evidence) -> str:
             alone = f"{scope.mean(difference):+.2f} points" if min(runs) < 2 else ""
             result = alone or scope.test(difference)["interval"]
             found.append(f"{result} after {words} (n = {' + '.join(map(str, runs))})")
-    return "; ".join(found) and f"{' − '.join(rule.arms)} in a small model: {'; '.join(found)}"
+    return "; ".join(found) and f"{' − '.join(rule.arms)} under other recipes: {'; '.join(found)}"
 
 
 def can_be_tested(verdicts: Iterable[Verdict]) -> list[Verdict]:

@@ -23,14 +23,18 @@ from rollpe_lab.training.recipe import Recipe
 Mode = Literal["default", "reduce-overhead"]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-KERNELS = {
+KERNELS: dict[str, SDPBackend | list[SDPBackend]] = {
+    "auto": [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH],
     "flash": SDPBackend.FLASH_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
     "math": SDPBackend.MATH,
 }
-"""torch's kernels of attention, by the recipe's names. Compiled training on a CPU takes plain products where
-keys are few, whatever the recipe says (`rollpe.encodings.kernels.attention`)."""
+"""torch's kernels of attention on a GPU, by the recipe's names; of several torch takes the first that runs.
+
+"auto" leaves out cuDNN's, which torch 2.11 prefers on an H200: with cuDNN 9.19 its gradient was wrong at
+65 tokens (data/README.md). Compiled training on a CPU takes plain products where keys are few, whatever the
+recipe says (`rollpe.encodings.kernels.attention`)."""
 
 
 @dataclass(frozen=True)

@@ -43,18 +43,15 @@ def reproducible(device: torch.device) -> Iterator[None]:
     """Give the global random state back afterwards; on the CPU also forbid racing additions.
 
     On an accelerator sums are taken in an order that differs from run to run: faster, and equal
-    only in distribution. cuDNN's attention is off unless a recipe asks for it: torch 2.11 prefers it on an
-    H200, where first runs did not train.
+    only in distribution.
     """
-    before, cudnn = torch.are_deterministic_algorithms_enabled(), torch.backends.cuda.cudnn_sdp_enabled()
+    before = torch.are_deterministic_algorithms_enabled()
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.use_deterministic_algorithms(before or device.type == "cpu")
-        torch.backends.cuda.enable_cudnn_sdp(False)
         try:
             yield
         finally:
             torch.use_deterministic_algorithms(before)
-            torch.backends.cuda.enable_cudnn_sdp(cudnn)
 
 
 def global_generator(device: torch.device) -> torch.Generator:

@@ -40,9 +40,9 @@ def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callabl
     """images → logits float32 [B, classes], not compiled; in bfloat16 on the mode if the recipe says so.
 
     Of text, characters [B, N] → [B·N, classes], and likewise of patches with a loss each. The weights are
-    float32 whatever the recipe's precision: autocast rounds them. Attention runs by recipe.attention alone;
-    the choice is made inside the function, so that it is part of a compiled graph and of the key under which
-    the program is kept.
+    float32 whatever the recipe's precision: autocast rounds them. Attention runs by `KERNELS` of
+    recipe.attention, with "auto" on a CPU as torch chooses. The choice is made inside the function, so that
+    it is part of a compiled graph and of the key under which the program is kept.
     Raises InputError if this model's attention cannot run so.
     """
     kind, half = device.type, recipe.precision == "bfloat16"
@@ -52,9 +52,14 @@ def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callabl
             logits: Tensor = model(inputs)
         return logits.float().flatten(0, -2)
 
-    if recipe.attention == "auto":
-        return predict
     kernel = KERNELS[recipe.attention]
+
+    def predict_by_kernel(inputs: Tensor) -> Tensor:
+        with sdpa_kernel(kernel):
+            return predict(inputs)
+
+    if recipe.attention == "auto":
+        return predict_by_kernel if kind == "cuda" else predict
     e = next((m.encoding for m in model.modules() if isinstance(m, Attention)), None)
     e = e or NoEncoding(head_dim=64, heads=1, grid=(4, 4))
     grid = e.grid or (4,) * e.axes
@@ -75,11 +80,6 @@ def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callabl
             f"attention={recipe.attention!r} cannot run {e.name!r} on {device.type} in "
             f"{str(tokens.dtype).removeprefix('torch.')} ({reason}) Use attention='auto'."
         ) from None
-
-    def predict_by_kernel(inputs: Tensor) -> Tensor:
-        with sdpa_kernel(kernel):
-            return predict(inputs)
-
     return predict_by_kernel
 
 
