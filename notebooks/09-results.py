@@ -94,11 +94,11 @@ Markdown(results_table(committed, large).to_markdown())
 # `plans/table1-short.yaml` made four predictions before the first run.
 #
 # - *RoPE leads the table by 3 to 9 points.* By 3.7; the paper has 8.2.
-# - *A table before every block gains at least a quarter of that.* It gains 0.1. So in this run a table is not behind because it enters once.
+# - *A table before every block gains at least a quarter of that.* It gains 0.1, which leaves a point or two open.
 # - *RollPE and RoPE differ by less than 1.5 points.* RollPE is 8.5 behind, and nearly 5 behind the table.
 # - *Multiplexed RollPE is below RollPE.* By 26 points.
 #
-# The two RollPEs do not fit their training images: their loss there is 1.76 and 3.19, that of RoPE 1.13 and of the table 1.22. So the last two
+# The two RollPEs fit their training images worse: their loss there is 1.76 and 3.19, that of RoPE 1.13 and of the table 1.22. So the last two
 # results may be about the learning rate, 0.001 for all. `plans/table1-short-rates.yaml` asks at half and a quarter of it.
 
 # %% tags=["hide-input"]
@@ -193,7 +193,8 @@ assert all(abs(scaled - mean(f"mini/{arm}")) < 0.5 for arm in ("axial-rope", "le
 # %% [markdown]
 # ### Where is the gap?
 #
-# The runs of a *ladder* change one thing at a time, to see what hides the gap in the small model: the learning rate, the length of training, the number of blocks, the class token (`plans/ladder-1-rates.yaml`,
+# The runs of a *ladder* change one thing at a time, to see what hides the gap in the small model: the learning rate, the length of
+# training, the number of blocks, the class token (`plans/ladder-1-rates.yaml`,
 # `plans/ladder-2-rungs.yaml`). Digits, where runs are short, had up to twelve blocks (`plans/depth-digits.yaml`,
 # `plans/depth-roll.yaml`).
 
