@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,26 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
     return figure, f"Two panels of dots, printed and measured accuracy. Measured: {', '.join(said)} %."
 
 
-DRAWINGS: dict[str, Callable[[Path], tuple[Figure, str]]] = {"map": draw_map, "accuracies": draw_accuracies}
+def draw_curves(root: Path, recipe: str) -> tuple[Figure, str]:
+    """Learning curves of a recipe: RollPE, its twin, and the encodings of Table 1."""
+    names = [name for name in ("roll-twin", *DRAWN) if "@" not in name]
+    runs = [
+        r
+        for name in names
+        for r in read_records(root / RECORDS[0], recipe=recipe, encoding=name)
+        if not r.encoding_options
+    ]
+    figure = Figure(figsize=(7, 3.6), layout="constrained")
+    figures.learning_curves(runs, figure.subplots())
+    drawn = ", ".join(dict.fromkeys(NAMES[r.encoding] for r in runs))
+    return figure, f"Curves of held-out accuracy against epoch, recipe {recipe}: {drawn}."
+
+
+DRAWINGS: dict[str, Callable[[Path], tuple[Figure, str]]] = {
+    "map": draw_map,
+    "accuracies": draw_accuracies,
+    **{f"curves-{name}": partial(draw_curves, recipe=name) for name in ("quick", "mini", "short")},
+}
 
 
 class DrawingDirective(FigureDirective):

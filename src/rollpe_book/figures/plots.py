@@ -25,8 +25,10 @@ def learning_curves(records: Sequence[Record], ax: Axes) -> None:
     """Held-out accuracy against epoch: one thin line for each run, one label for each encoding."""
     ends: dict[str, list[tuple[float, float]]] = {}
     for record in records:
-        epochs = [epoch.epoch for epoch in record.history]
-        accuracy = 100 * np.array([epoch.held_out_accuracy for epoch in record.history], float)  # None: nan
+        scored = {
+            e.epoch: 100 * e.held_out_accuracy for e in record.history if e.held_out_accuracy is not None
+        }
+        epochs, accuracy = list(scored), list(scored.values())
         name = f"{record.encoding}, seed {record.seed}"
         ax.plot(epochs, accuracy, color=color_of(record.encoding), alpha=0.75, linewidth=1.3, label=name)
         ends.setdefault(record.encoding, []).append((epochs[-1], accuracy[-1]))
