@@ -405,3 +405,29 @@ def test_a_ledger_with_one_id_twice_or_a_foreign_document_is_refused(tmp_path):
         path.write_text(yaml.safe_dump({"sources": {"paper": "A paper"}, "claims": claims}))
         with pytest.raises(ValueError, match=reason):
             load_claims(path)
+
+
+def test_a_claim_that_waits_for_its_recipe_says_what_others_show():
+    def runs(recipe: str, **right: list[int]) -> list:
+        return [
+            make_record(name.replace("_", "-"), n, seed, recipe, images=1000)
+            for name, numbers in right.items()
+            for seed, n in enumerate(numbers)
+        ]
+
+    found = [
+        *runs("mini@epochs=2", learned=[200], axial_rope=[210]),
+        *runs("mini@epochs=5", learned=[300], axial_rope=[318]),
+        *runs("mini", learned=[400, 402], axial_rope=[430, 430, 431]),  # the third is in no pair
+        *runs("ladder", learned=[404], axial_rope=[430]),
+        *runs("ladder@epochs=30", learned=[540], axial_rope=[584]),
+        *runs("ladder@depth=10", learned=[1], axial_rope=[900]),
+    ]
+    claim = "circles-rope-strong"
+    told = {v.claim.id: details(v).get("Meanwhile", "") for v in ledger([], found)}
+    assert told[claim].startswith("axial-rope − learned under other recipes: +2.93 points [")
+    assert "+4.40 points after 30 epochs of it (n = 1 + 1)" in told[claim]
+    assert "twice the blocks" in told[claim]
+    decided = ledger([], [*found, *runs("strong", learned=[600, 601, 602], axial_rope=[700, 701, 702])])
+    assert not next(v for v in decided if v.claim.id == claim).meanwhile
+    assert {v.verdict for v in ledger([], found) if v.meanwhile} == {"not tested"}
