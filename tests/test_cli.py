@@ -199,7 +199,7 @@ def test_help_answers_without_loading_torch():
 def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
     result = equations.run_checks(["eq-roll"])[0]
     monkeypatch.setattr(
-        "rollpe_book.commands.run_checks",
+        "rollpe_book.equations.run_checks",
         lambda *a, **k: [result.__class__(**{**vars(result), "passed": False})],
     )
     status, out, _ = run(capsys, "equations", "eq-roll")

@@ -1,4 +1,7 @@
-"""The verbs of ``rollpe`` that run chapters and check equations, claims and outputs."""
+"""The verbs of ``rollpe`` that run chapters and check equations, claims and outputs.
+
+What imports torch is imported where it is used: `notebook` and `gate` start without it.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ import click
 from rollpe.errors import InputError
 from rollpe_book import chapters
 from rollpe_book.chapters import stamp
-from rollpe_book.claims import counts, ledger, to_markdown
-from rollpe_book.equations import EQUATIONS, run_checks, write_report
 from rollpe_lab.commands.options import PATH, all_records, files_option, read_option, record_folders
 from rollpe_lab.files import expect_file
 from rollpe_lab.records.store import find_arrays
@@ -113,6 +114,8 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
     Example: rollpe equations
     Example: rollpe equations eq-roll eq-roll-score
     """
+    from rollpe_book.equations import EQUATIONS, run_checks, write_report  # noqa: PLC0415
+
     if report:
         expect_file(report)
     results = run_checks(labels or None, seed=seed)
@@ -145,6 +148,9 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 
     Example: rollpe claims --full
     """
+    from rollpe_book.claims import counts, ledger, to_markdown  # noqa: PLC0415
+    from rollpe_book.equations import run_checks  # noqa: PLC0415
+
     folders = record_folders(records)
     verdicts = ledger(run_checks(), all_records(folders), arrays=partial(find_arrays, folders=folders))
     if full:

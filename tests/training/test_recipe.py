@@ -14,12 +14,12 @@ import torch
 from refusals import refused
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
+from rollpe_lab.commands.options import parse_duration
 from rollpe_lab.files import read_yaml, read_yaml_file
 from rollpe_lab.records import RunId, read_record
 from rollpe_lab.records.record import REMOVED, flatten
 from rollpe_lab.training import create_model, load_plan, load_recipe, recipes
 from rollpe_lab.training.data import stand_in
-from rollpe_lab.training.estimates import parse_duration
 from rollpe_lab.training.recipe import FOLDER, Recipe, command
 from rollpe_lab.training.state import shape_of
 from shared import ROOT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,10 +10,8 @@ from typing import Any
 
 import click
 
-from rollpe.encodings import import_encodings
 from rollpe.errors import InputError
 from rollpe_lab.records.store import read_records
-from rollpe_lab.training.estimates import parse_duration
 
 DATASETS = click.Choice(
     ["digits", "place", "offset", "points", "points-rounded", "cifar100", "sympy", "sklearn"]
@@ -63,12 +62,23 @@ read_option = click.option(
 )
 
 
+def parse_duration(text: str) -> float:
+    """ "90", "90s", "25m", "1.5h", "1h30m" → seconds. Raises InputError for anything else."""
+    number = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
+    parts = re.fullmatch(rf"(?:{number}h)?(?:{number}m)?(?:{number}s?)?", text.replace(" ", ""))
+    if not parts or not any(parts.groups()):
+        raise InputError(f"budget {text!r}: write seconds, or a time such as 90s, 25m, 1h30m.")
+    return sum(float(part or 0) * unit for part, unit in zip(parts.groups(), (3600, 60, 1), strict=True))
+
+
 def seconds(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
     """A time such as 90s, 25m or 1h30m as seconds."""
     return None if text is None else parse_duration(text)
 
 
 def register(context: click.Context, option: click.Parameter, files: tuple[Path, ...]) -> None:
+    from rollpe.encodings import import_encodings  # noqa: PLC0415 (torch takes seconds)
+
     for file in files:
         import_encodings(file)
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from pathlib import Path
 
-from rollpe.errors import InputError
 from rollpe_lab.records.origin import environment
 from rollpe_lab.records.record import Record
 from rollpe_lab.records.store import read_records
@@ -142,17 +140,6 @@ class Estimates:
 
 
 # Times
-
-UNITS = (3600, 60, 1)  # of hours, minutes and seconds
-
-
-def parse_duration(text: str) -> float:
-    """ "90", "90s", "25m", "1.5h", "1h30m" → seconds. Raises InputError for anything else."""
-    number = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
-    parts = re.fullmatch(rf"(?:{number}h)?(?:{number}m)?(?:{number}s?)?", text.replace(" ", ""))
-    if not parts or not any(parts.groups()):
-        raise InputError(f"budget {text!r}: write seconds, or a time such as 90s, 25m, 1h30m.")
-    return sum(float(part or 0) * unit for part, unit in zip(parts.groups(), UNITS, strict=True))
 
 
 def format_duration(duration: float) -> str:
