@@ -79,7 +79,7 @@ def idle(folder, monkeypatch):
         monkeypatch.setattr(place, break_off)
     monkeypatch.setattr("rollpe_lab.training.sweep.precompile", lambda *_, **__: True)
     monkeypatch.setattr("rollpe_book.chapters.sync", lambda **_: [])
-    monkeypatch.setattr("rollpe_book.commands.run_checks", lambda *_, **__: checks)
+    monkeypatch.setattr("rollpe_book.equations.run_checks", lambda *_, **__: checks)
     monkeypatch.setattr(CIFAR100, "url", "http://127.0.0.1:1/")
     monkeypatch.chdir(folder)
 

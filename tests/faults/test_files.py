@@ -78,7 +78,7 @@ def test_a_spoiled_file_is_read_or_refused_in_one_line(
     tmp_path, monkeypatch, times, tally, file, spoil, verbs, number
 ):
     checks = run_checks(["eq-roll"])
-    monkeypatch.setattr("rollpe_book.commands.run_checks", lambda *_, **__: checks)
+    monkeypatch.setattr("rollpe_book.equations.run_checks", lambda *_, **__: checks)
     monkeypatch.setattr("rollpe_lab.training.train", lambda *_, **__: make_record())
     monkeypatch.chdir(tmp_path)
     for encoding in ("roll", "learned"):
