@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -154,12 +155,12 @@ def copy_records(app: Sphinx, exception: Exception | None) -> None:
 
 
 def collect_numbers(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """The page of recorded numbers."""
+    """The pages of recorded numbers."""
     cells = sorted(app.env.rollpe_cells) if site.is_site(app) else []  # type: ignore[attr-defined]
-    if cells:
-        title = "Where the numbers come from"
-        entries = "\n".join(_cell_html(site.project_root(app), cell) for cell in cells)
-        yield site.NUMBERS_PAGE, {"title": title, "body": f"<h1>{title}</h1>\n{entries}"}, "page.html"
+    for name, some in groupby(sorted(cells, key=site.numbers_page), key=site.numbers_page):
+        title = f"Where the numbers come from: {name.removeprefix('numbers-')}"
+        entries = "\n".join(_cell_html(site.project_root(app), cell) for cell in some)
+        yield name, {"title": title, "body": f"<h1>{title}</h1>\n{entries}"}, "page.html"
 
 
 def setup(app: Sphinx) -> None:
