@@ -184,8 +184,8 @@ Markdown(markdown(rows))
 #   57.1 % of the small table are partly the rate, chosen with two seeds: at half of it five other seeds have 74.0 %.
 # - **A table before every block helps only where it is small.** At 0.02 it gains 24 points with twelve blocks. At 1 it loses 1.5 and 2.7 (exploratory).
 #
-# Sinusoids cannot grow. At amplitude 0.1 they score like no encoding, 70.9 and 71.5 %. At amplitude 1 their root mean square is that of the
-# patches, and they have 83.3 %. But most of such a code is the same at all positions:
+# Sinusoids cannot grow. At amplitude 0.1 they score like no encoding, 70.9 and 71.5 %. At amplitude 1 their root mean square is about that of
+# the patches, and they have 83.3 %. But most of such a code is the same at all positions:
 
 # %%
 code = create_encoding("sinusoidal", head_dim=32, heads=3, axes=2).code(
@@ -239,6 +239,11 @@ assert [p < 0.05 for p in holm([gap.p for gap in found])].count(False) == 1
 assert often.low < 0 < often.high
 losses = [round(mean(why(c), training_loss), 2) for c in codes[:2]]
 assert losses == [0.45, 0.15]
+deep_losses = [mean(why(c, "12 blocks"), training_loss) for c in codes[:2]]
+assert deep_losses[0] > deep_losses[1]
+assert [
+    run.history[-1].steps for run in runs_by_arm()[why("table, 0.02")].values()
+] == [312] * 10
 growth = {}
 for model in ("3 blocks", "3 blocks, 32 epochs"):
     run = runs_by_arm()[why("table, 0.02", model)][500]
@@ -273,6 +278,7 @@ Markdown(markdown(rows))
 # %% tags=["hide-input"]
 assert [round(mean(arm), 2) for arm in sizes] == [2.74, 2.89, 3.65]
 larger = [lead((sizes[0], arm)) for arm in sizes[1:]]
+assert round(float(kept["frame_token_rms"][0, 0]), 2) == 0.02  # the characters
 assert all(gap.n == 3 for gap in larger)
 assert larger[0].mean < -0.01 and larger[1].mean < -0.05
 assert max(holm([gap.p for gap in larger])) < 0.05

@@ -11,6 +11,7 @@ from built_book import HTML, ROOT
 
 from rollpe_book.extension import runs
 from rollpe_book.extension.site import all_records, record_copy, record_link
+from rollpe_lab.evidence.families import later_cells
 from rollpe_lab.records import record_path, write_record
 from rollpe_lab.statistics import summarize
 from shared import make_record
@@ -76,9 +77,10 @@ def test_the_csv_has_every_run_with_a_record_that_is_there(visit):
     path = Path(unquote(urlsplit(page.get_by_text("All runs as CSV").evaluate("a => a.href")).path))
     with path.open(newline="", encoding="utf8") as file:
         table = {line["record"]: line for line in csv.DictReader(file)}
-    records = all_records(ROOT)
+    records, later = all_records(ROOT), later_cells(ROOT / "plans")
     assert len(table) == len(records)
     for r in records:
         line = table[record_copy(record_path("", r))]
         assert float(line["result"]) == pytest.approx(r.score, abs=1e-6)
+        assert ("exploratory" in line["remark"]) == (r.run_id.path in later)
         assert (HTML / line["record"]).is_file()

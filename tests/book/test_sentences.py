@@ -67,6 +67,15 @@ def test_on_digits_a_table_falls_behind_because_it_starts_small() -> None:
         lead((longer[0], small)).mean > 0.8 * lead((large, small)).mean
         and lead((longer[1], longer[0])).low < 0
     )
+    assert says("book/objections.md", "On digits the gap is the size at which the table starts")
+    assert lead((rope, large)).high < 0
+    claim = "On digits such a lead depends on the size at which the table starts and on the number of steps"
+    assert says("src/rollpe_book/claims.yaml", claim)
+    rolled = f"quick-why@learning_rate=0.001/{ROLL}", f"quick-why@epochs=32,learning_rate=0.002/{ROLL}"
+    assert lead((rolled[0], small)).low > 10 and lead((rolled[0], large)).high < 0
+    assert lead((rolled[1], longer[0])).high < 10
+    assert says("book/encodings.md", "about that of the tokens is best on digits and on text")
+    assert mean(f"quick-why@learning_rate=0.004/{TABLE}@std=0.2") < mean(large)
     assert says("README.md", "On text, where tokens are small as well, 0.02 is best.")
     assert says("book/index.md", "On text, where the characters start at 0.02, too, a larger table is worse.")
     text = [values(f"text-why/{TABLE}{option}") for option in ("", "@std=0.1", "@std=0.5")]

@@ -156,8 +156,9 @@ def copy_records(app: Sphinx, exception: Exception | None) -> None:
 
 def collect_numbers(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     """The pages of recorded numbers."""
-    cells = sorted(app.env.rollpe_cells) if site.is_site(app) else []  # type: ignore[attr-defined]
-    for name, some in groupby(sorted(cells, key=site.numbers_page), key=site.numbers_page):
+    cells = app.env.rollpe_cells if site.is_site(app) else ()  # type: ignore[attr-defined]
+    in_order = sorted(cells, key=lambda cell: (site.numbers_page(cell), cell))
+    for name, some in groupby(in_order, key=site.numbers_page):
         title = f"Where the numbers come from: {name.removeprefix('numbers-')}"
         entries = "\n".join(_cell_html(site.project_root(app), cell) for cell in some)
         yield name, {"title": title, "body": f"<h1>{title}</h1>\n{entries}"}, "page.html"
