@@ -203,7 +203,11 @@ def test_one_step_of_replayed_graphs_serves_seed_after_seed_and_waits_for_nothin
     assert len(replays) >= 3 * 2 * len(given), "loss and gradient, in every step"
     assert [t.data_ptr() for t in (*model.parameters(), *step._states())] == addresses
     fresh, eager = trained(*begun(1)), trained(*begun(1, EAGER))
-    for ours, theirs, bound in ((again, first, 5e-3), (second, fresh, 5e-3), (second, eager, 0.02)):
-        assert ours[0] == pytest.approx(theirs[0], rel=bound)
+    for ours, theirs in ((again, first), (second, fresh)):  # on an H200 bit for bit
+        assert ours[0] == pytest.approx(theirs[0], rel=5e-3)
         torch.testing.assert_close(ours[1], theirs[1], rtol=0, atol=6e-3)  # six steps of at most 1e-3
+    # Fused, a program in bfloat16 rounds elsewhere, and Adam's first steps follow the signs of gradients that
+    # rounding decides: on an H200 losses differ by up to 0.7 % and weights by 0.01. The first test compares
+    # weights in float32.
+    assert second[0] == pytest.approx(eager[0], rel=0.02)
     assert first[0] != second[0] and max(first[0]) < 10

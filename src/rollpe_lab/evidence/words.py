@@ -28,6 +28,12 @@ def score(run: Record) -> float:
     return run.score
 
 
+def held_out(run: Record) -> float:
+    """Accuracy in percent on held-out images after the last epoch; of a run that kept none back: NaN."""
+    share = run.history[-1].held_out_accuracy
+    return float("nan") if share is None else 100 * share
+
+
 def training_loss(run: Record) -> float:
     """Cross-entropy in nats on training images as they are, neither augmented nor smoothed; old runs: NaN."""
     return float("nan") if run.plain_train_loss is None else run.plain_train_loss
