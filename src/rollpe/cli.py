@@ -29,7 +29,6 @@ VERBS = {
     "data": ("rollpe_lab.commands.data", "Fetch and verify the data sets."),
     "train": ("rollpe_lab.commands.train", "Train one model and write its record."),
     "sweep": ("rollpe_lab.commands.sweep", "Train the missing runs of a plan, by priority."),
-    "warm": ("rollpe_lab.commands.sweep", "Compile the models of a plan before its runs start."),
     "table": ("rollpe_lab.commands.results", "Print the results of one recipe beside the paper's."),
     "compare": ("rollpe_lab.commands.results", "Compare two runs or groups of runs."),
     "equations": ("rollpe_book.commands", "Check every equation of the book."),

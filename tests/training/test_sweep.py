@@ -18,13 +18,12 @@ from refusals import FULL, interrupted, raising, refused
 from rollpe.cli import main
 from rollpe.errors import InputError
 from rollpe_lab import sources
-from rollpe_lab.records import RunId, environment, read_record, read_records, record_path, write_record
-from rollpe_lab.training import TrainingError, load_dataset, load_plan, load_recipe, state, sweep
+from rollpe_lab.records import environment, read_record, read_records, record_path, write_record
+from rollpe_lab.training import TrainingError, load_dataset, load_plan, load_recipe, sweep
 from rollpe_lab.training.checkpoint import checkpoint_path
-from rollpe_lab.training.data import stand_in
 from rollpe_lab.training.estimates import AGAIN, SLACK, Estimates, format_duration
 from rollpe_lab.training.plan import Planned, failure_path, missing, seed_by_seed
-from rollpe_lab.training.sweep import Report, Sweep, precompile, train_missing
+from rollpe_lab.training.sweep import Report, Sweep, train_missing
 from shared import ROOT
 
 SEEDS = (-1, "0", True, 1.0, 10**20)  # none of them is one
@@ -167,41 +166,6 @@ def test_a_compiler_counts_for_encodings_that_have_no_program_yet_and_for_no_lat
     estimates.learn(took(none, 100.0))
     assert estimates.seconds(none) == pytest.approx(AGAIN * 100)
     assert estimates.seconds(roll) == pytest.approx(SLACK * 100 + 50)
-
-
-def test_each_model_of_a_plan_is_compiled_once_and_one_that_cannot_be_is_told(tmp_path):
-    other = {"encodings": ["roll"], "seeds": [0], "set": {"attention": "cudnn"}}
-    longer = {"encodings": ["none"], "seeds": [5], "set": {"epochs": 9}}
-    blocks = [{"encodings": ["none"], "seeds": [0, 1]}, other, longer]
-    lines = []
-    planned = load_plan(plan_file(tmp_path, blocks=blocks))
-    assert not precompile(planned, device="cpu", jobs=2, keep=tmp_path, say=lines.append)
-    assert len(lines) == 2 and "none seed 0: compiled in" in lines[0]
-    assert "roll seed 0: cannot be compiled" in lines[1] and "cudnn" in lines[1]
-
-
-def test_what_was_compiled_is_kept_packed_and_read_the_next_time(tmp_path, monkeypatch):
-    (planned,) = load_plan(plan_file(tmp_path, blocks=[{"encodings": ["roll"], "seeds": [0]}]))
-    loaded = []
-    monkeypatch.setattr(torch.compiler, "save_cache_artifacts", lambda: (bytes(10**6), None))
-    monkeypatch.setattr(torch.compiler, "load_cache_artifacts", loaded.append)
-    for damage in (b"", b"", b"damaged", b""):
-        sweep.compile_and_keep("key", planned, "cpu", tmp_path)
-        (file,) = tmp_path.glob("roll-*.bin.xz")
-        assert 0 < file.stat().st_size < 10**4
-        file.write_bytes(damage or file.read_bytes())
-    assert loaded == [bytes(10**6)] * 2
-
-
-@pytest.mark.parametrize(("wrong", "reason"), [(float("nan"), "not finite"), (9.0, "loss 9.000 after 20")])
-def test_a_compiled_step_that_is_wrong_is_found_on_noise(wrong, reason, monkeypatch):
-    recipe = load_recipe("smoke", QUICKEST)
-    cell = RunId(recipe="smoke", encoding="roll", seed=0)
-    model = state.CompiledModel(recipe, cell, stand_in("digits"), torch.device("cpu"))
-    model.try_out(8)
-    monkeypatch.setattr(model.step, "loss", lambda *_: torch.tensor(wrong, requires_grad=True))
-    with pytest.raises(TrainingError, match=f"compiled steps on noise: .*{reason}"):
-        model.try_out(8)
 
 
 def test_what_does_not_fit_says_how_that_was_estimated(tmp_path):

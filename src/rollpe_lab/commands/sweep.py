@@ -1,8 +1,7 @@
-"""`rollpe sweep` and `rollpe warm`."""
+"""`rollpe sweep`."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,27 +63,3 @@ def sweep(
         again = f"failed: {run_id}: {reason.rstrip('.')}. Try it again with --retry."
         click.echo(again if reason else f"missing: {run_id}")
     click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
-
-
-@click.command()
-@click.argument("plan", type=shared.PATH)
-@shared.set_option
-@shared.device_option
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Encodings to compile at a time."
-)
-@click.option(
-    "--keep",
-    type=shared.Named(path_type=Path, file_okay=False),
-    help="Folder of compiled programs, read first and written at the end, to copy to the next machine.",
-)
-def warm(plan: Path, overrides: dict[str, str], **settings: Any) -> None:
-    """Compile the models of a plan before its runs start.
-
-    Compiles on noise and needs no data. Each encoding is compiled once; a later sweep on this machine finds
-    the programs in the cache of torch's compiler.
-
-    Example: rollpe warm plans/table1-short.yaml --device cuda --jobs 6
-    """
-    if not sweeps.precompile(plans.load_plan(plan, overrides), say=click.echo, **settings):
-        sys.exit(1)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import time
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from filelock import FileLock
 from torch import Tensor
 
 from rollpe.decoder import create_decoder
@@ -23,17 +21,13 @@ from rollpe_lab.records.record import RunId
 from rollpe_lab.training import points
 from rollpe_lab.training.augment import Augmenter
 from rollpe_lab.training.compiling import EAGER, compile_mode, compiles
-from rollpe_lab.training.data import Data, ImageData, Split, TextData, load_dataset, stand_in
+from rollpe_lab.training.data import Data, ImageData, Split, TextData, load_dataset
 from rollpe_lab.training.datasets import CLOUDS
-from rollpe_lab.training.device import TrainingError, choose_device, enough_memory, reproducible, stream
+from rollpe_lab.training.device import TrainingError, stream
 from rollpe_lab.training.evaluate import evaluator
 from rollpe_lab.training.observation import Model, disorder, queries_and_keys
 from rollpe_lab.training.recipe import Recipe
 from rollpe_lab.training.step import Step, create_optimizers
-
-TRIED, TRIED_EAGERLY, AGREEING, AGREEMENT = 50, 20, 5, 0.05
-"""Steps on noise after compiling, those taken eagerly as well, those whose losses are compared, and how far
-their means may differ, relative to losses above 1, since compiled dropout draws other numbers."""
 
 ALIKE = 0.3
 """Least cosine of a step's gradient with the exact one; drop path at 0.1 leaves more than 0.5."""
@@ -90,16 +84,16 @@ class CompiledModel:
         inputs, targets = self.batches(images, labels, torch.Generator())
         return inputs[0], targets[0]
 
-    def precompile(self, batch: int, turn: AbstractContextManager[object] | None = None) -> float:
+    def precompile(self, batch: int) -> float:
         """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
 
-        batch: images or windows of a step. turn: see `Step.precompile`. Returns the seconds that it took;
-        nothing is done where nothing is to be compiled, or all is.
+        batch: images or windows of a step. Returns the seconds that it took; nothing is done where nothing is
+        to be compiled, or all is.
         """
         begun = time.perf_counter()
         if self.mode.gradient and not self.ready:
             self.model.train()
-            self.step.precompile(*self.noise(batch), turn)
+            self.step.precompile(*self.noise(batch))
             self.evaluate.precompile(self.model)
         self.ready = True
         return time.perf_counter() - begun
@@ -126,31 +120,6 @@ class CompiledModel:
                     f"the gradient in block {layer + 1} has a cosine of {min(alike):.2f} with that of plain "
                     f"attention in float32. Try --set attention=efficient, or --set compile=false."
                 )
-
-    def try_out(self, batch: int) -> None:
-        """Take `TRIED` steps on one batch of noise and compare the first with eager ones.
-
-        Raises TrainingError if a loss is not finite, or if the mean over the last `AGREEING` of the steps
-        that both have taken differs by more than `AGREEMENT`. Leaves weights and states changed.
-        """
-        inputs, targets = self.noise(batch)
-        eager = self.begin(0).to(self.device).train()
-        self.model.train()
-        slow = Step(eager, self.recipe, create_optimizers(eager, self.recipe), EAGER)
-        means = []
-        for step, count in ((slow, TRIED_EAGERLY), (self.step, TRIED)):
-            torch.manual_seed(0)
-            rates = [self.recipe.learning_rate * (i + 1) / TRIED for i in range(count)]
-            losses = torch.stack([step(inputs, targets, rate).clone() for rate in rates])
-            if not losses.isfinite().all():
-                how = "eager" if step is slow else "compiled"
-                raise TrainingError(f"{how} steps on noise: the loss is not finite")
-            means.append(losses[TRIED_EAGERLY - AGREEING : TRIED_EAGERLY].mean().item())
-        if abs(means[1] - means[0]) > AGREEMENT * max(1.0, abs(means[0])):
-            raise TrainingError(
-                f"compiled steps on noise: loss {means[1]:.3f} after {TRIED_EAGERLY} steps, "
-                f"eager {means[0]:.3f}"
-            )
 
 
 NOT_COMPILED = frozenset(
@@ -204,30 +173,6 @@ class CompiledModels:
         gc.collect()  # each step refers to itself
         if compiled_any:
             torch.compiler.reset()
-
-
-def precompile(
-    recipe: Recipe, run_id: RunId, *, device: str = "auto", locks: str | Path | None = None
-) -> float:
-    """Compile what a run will need, before its data are there, and try it out; returns the seconds it took.
-
-    What was compiled lies in the folder of torch's compiler, where runs of other processes find it.
-
-    locks: folder that processes share which call this at the same time. Of these, one compiles an update, the
-    same for all encodings with parameters of the same shapes, and the others find it. One at a time takes
-    eager steps, which need much memory.
-    """
-    target = choose_device(device)
-    recipe = resolve(recipe, target, held_out=0)
-    with reproducible(target), enough_memory(recipe):
-        compiled = CompiledModel(recipe, run_id, stand_in(recipe.data, recipe.context), target)
-        shapes = repr([tuple(p.shape) for p in compiled.step.parameters]).encode()
-        update = FileLock(Path(locks, hashlib.sha256(shapes).hexdigest()[:16])) if locks else None
-        seconds = compiled.precompile(recipe.batch_size, update)
-        if compiled.mode.gradient:
-            with FileLock(Path(locks, "eager")) if locks else nullcontext():
-                compiled.try_out(recipe.batch_size)
-    return seconds
 
 
 def ahead(batch: int, numbers: int) -> int:

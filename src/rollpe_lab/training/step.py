@@ -16,7 +16,6 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Any, cast
 
@@ -183,24 +182,17 @@ class Step:
             parameter.grad = None
         return found
 
-    def precompile(
-        self, inputs: Tensor, targets: Tensor, turn: AbstractContextManager[object] | None = None
-    ) -> None:
+    def precompile(self, inputs: Tensor, targets: Tensor) -> None:
         """Compile and record everything for batches of this shape, and leave the weights as they were.
 
         Three steps: the first compiles the loss and makes the optimizers' states, the second compiles the
         update and records graphs, the third replays them. Then the weights are put back, in place,
         and the step is `reset`. So a run's first update is compiled like the others, and a run on a step used
         before is one on a new step. Dropout has drawn: set the seed afterwards; `load` a state afterwards.
-
-        turn: entered for the second step, so that of several processes one compiles a shared update and the
-        others find it.
         """
         before = [tensor.detach().clone() for tensor in self.model.parameters()]
-        self(inputs, targets, 0.0)
-        with turn or nullcontext():
+        for _ in range(3):
             self(inputs, targets, 0.0)
-        self(inputs, targets, 0.0)
         with torch.no_grad():
             for tensor, kept in zip(self.model.parameters(), before, strict=True):
                 tensor.copy_(kept)

@@ -6,26 +6,17 @@ work on one folder of records.
 
 from __future__ import annotations
 
-import atexit
 import gc
-import hashlib
 import json
 import logging
-import lzma
 import math
-import multiprocessing
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
-
-import torch
 
 from rollpe.encodings import outside_files
 from rollpe.errors import NOT_WRITABLE, InputError
@@ -41,8 +32,7 @@ from rollpe_lab.training.estimates import Estimates, format_duration
 from rollpe_lab.training.plan import Planned, failure_path, missing, seed_by_seed
 from rollpe_lab.training.recipe import Recipe
 from rollpe_lab.training.run import train
-from rollpe_lab.training.state import CompiledModels, compiled_key
-from rollpe_lab.training.state import precompile as precompile_model
+from rollpe_lab.training.state import CompiledModels
 
 logger = logging.getLogger(__name__)
 
@@ -194,66 +184,6 @@ class Sweep:
         write_atomically(failure_path(self.records, planned.run_id), json.dumps(note).encode())
         self.report.failed.append(planned)
         self.say(f"{planned}: failed. {reason}")
-
-
-def precompile(
-    planned: Sequence[Planned],
-    *,
-    device: str = "auto",
-    jobs: int = 1,
-    keep: str | Path | None = None,
-    say: Callable[[str], None] = lambda line: None,
-) -> bool:
-    """Compile what these runs need, each model once, and try each out; whether all succeeded.
-
-    jobs: how many to compile side by side, each in a process of its own, in the order of the runs. keep:
-    folder of what torch's compiler made, one file for each model; what lies there is read first, so that a
-    file from another machine of the same kind saves the compiling. say: receives one line for each.
-    """
-    first: dict[str, Planned] = {}
-    for run in planned:
-        first.setdefault(compiled_key(run.recipe, run.run_id), run)
-    succeeded = True
-    # Spawned, since a fork would inherit a device that it cannot use; and each anew, since a process keeps
-    # all that it has compiled.
-    spawn = multiprocessing.get_context("spawn")
-    with (
-        TemporaryDirectory() as locks,
-        ProcessPoolExecutor(jobs, mp_context=spawn, max_tasks_per_child=1) as pool,
-    ):
-        futures = [pool.submit(_precompile, key, run, device, keep, locks) for key, run in first.items()]
-        for run, future in zip(first.values(), futures, strict=True):
-            try:
-                say(f"{run}: compiled in {format_duration(future.result())}")
-            except Exception as error:  # a compiler's may be of any kind
-                succeeded = False
-                say(f"{run}: cannot be compiled. {next(iter(str(error).splitlines()), '')}")
-    return succeeded
-
-
-def _precompile(key: str, planned: Planned, device: str, keep: str | Path | None, locks: str) -> float:
-    """Compile one model, the only task of a process."""
-    # It ends without waiting for the workers of torch's compiler, which were seen not to end for the five
-    # minutes that torch gives them. Registered last, this is called before what was registered earlier.
-    try:
-        return compile_and_keep(key, planned, device, keep, locks)
-    finally:
-        atexit.register(os._exit, 0)
-
-
-def compile_and_keep(
-    key: str, planned: Planned, device: str, keep: str | Path | None, locks: str | None = None
-) -> float:
-    """Compile one model; what was compiled is read from its file in `keep`, if it is there, and written."""
-    digest = hashlib.sha256(key.encode()).hexdigest()
-    file = None if keep is None else Path(keep, f"{planned.run_id.encoding}-{digest[:16]}.bin.xz")
-    if file and file.is_file():
-        with suppress(lzma.LZMAError, EOFError):  # a damaged one saves nothing
-            torch.compiler.load_cache_artifacts(lzma.decompress(file.read_bytes()))
-    seconds = precompile_model(planned.recipe, planned.run_id, device=device, locks=locks)
-    if file and (artifacts := torch.compiler.save_cache_artifacts()):  # None where nothing is compiled
-        write_atomically(file, lzma.compress(artifacts[0], preset=1))
-    return seconds
 
 
 def _works(device: str) -> bool:
