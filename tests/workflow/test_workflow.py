@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -15,7 +14,6 @@ from python import python
 from rollpe_book.equations import write_report
 from shared import ROOT
 
-BENCHMARK, LABELS = "data/benchmarks/one.json", "data/labels/cifar100.json"
 FIRST, SECOND = "book/executed/01-first.ipynb", "book/executed/02-second.ipynb"
 
 
@@ -33,26 +31,17 @@ def planned(root: Path) -> set[str]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """Two notebooks that were run: the first imports rollpe.errors, the second follows it and reads data.
-
-    Of the data, the labels and a benchmark were committed; a record was not.
-    """
+    """Two notebooks that were run: the first imports rollpe.errors, the second follows it and reads data."""
     root = tmp_path_factory.mktemp("workflow") / "project"
     shutil.copytree(ROOT / "src", root / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     shutil.copytree(ROOT / "workflow", root / "workflow")
-    shutil.copytree(ROOT / "data/labels", root / "data/labels")
-    for folder in ("notebooks", "book", "data/records", "data/benchmarks"):
+    for folder in ("notebooks", "book", "data/records"):
         (root / folder).mkdir(parents=True)
     (root / "data/records/one.json").write_text("1")
-    (root / BENCHMARK).write_text("1")
-    digests = {name: hashlib.sha256((root / name).read_bytes()).hexdigest() for name in (BENCHMARK, LABELS)}
-    listed = "".join(f"{digest}  {name}\n" for name, digest in digests.items())
-    (root / "data/digests.txt").write_text(listed)
     for name in ("_config.yml", "pyproject.toml", "requirements.lock"):
         (root / name).touch()
     (root / "notebooks/01-first.py").write_text("# %%\nimport rollpe.errors\n\nprint(rollpe)\n")
-    header = "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-first]\n"
-    header += "#     reads: [data/records, data/benchmarks]\n# ---\n\n"
+    header = "# ---\n# jupyter:\n#   rollpe:\n#     after: [01-first]\n#     reads: [data/records]\n# ---\n\n"
     (root / "notebooks/02-second.py").write_text(header + "# %%\nprint(2)\n")
     snakemake(root, FIRST, SECOND)
     assert planned(root) == set()
@@ -98,17 +87,6 @@ def test_new_dates_and_unfinished_files_of_others_run_nothing(project):
 def test_what_was_edited_runs_what_follows_it_or_reads_it(project, change, name, more, runs):
     change(name, more)
     assert planned(project) == runs
-
-
-def test_data_that_are_not_what_was_committed_stop_every_notebook(project, change):
-    before = (project / SECOND).read_bytes()
-    change(BENCHMARK, "0")
-    change("notebooks/01-first.py", "print(3)\n")
-    assert planned(project) == {"01-first", "02-second"}
-    done = snakemake(project, FIRST, SECOND, status=1)
-    assert f"{BENCHMARK}: is not what data/digests.txt has" in done.stdout
-    assert "Running notebooks" not in done.stdout + done.stderr
-    assert (project / SECOND).read_bytes() == before
 
 
 def test_a_result_that_was_edited_with_an_older_date_never_becomes_a_page(project, change):

@@ -79,7 +79,7 @@ def gate(root: Path | str = ".", src: Path = SRC) -> list[str]:
 
     The digest in a stamp covers cells, outputs and the stamp itself, that of the report every error. It is no
     signature: an edited file with a new digest passes, and so does a run with a wrong clock, a manipulated
-    kernel or forged data (workflow/committed.py compares data before a build). Only a new run detects these.
+    kernel or forged data. Only a new run detects these.
     """
     root = find_root(root)
     folder = root / "book/executed"

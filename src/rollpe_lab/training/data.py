@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from torch import Tensor
 from torchvision.datasets import CIFAR100
 
 from rollpe.errors import InputError
-from rollpe_lab.files import expect_file
 from rollpe_lab.training import points, text
 from rollpe_lab.training.canvas import COPIES, TEST_COPIES, arrangements, draw
 from rollpe_lab.training.datasets import CLOUDS, DATASETS
@@ -111,29 +108,6 @@ def stand_in(name: str, context: int | None = None) -> Data:
     one = Split(torch.zeros(1, *dataset.image_shape, dtype=torch.uint8), label)
     gray = (0.5,) * dataset.image_shape[0]
     return ImageData(name, [str(i) for i in range(dataset.classes)], one, one, one, gray, gray)
-
-
-def read_test_labels(name: str, root: str | Path = "data") -> tuple[np.ndarray, list[str]]:
-    """Labels int64 [N] of the test images, in the order of a record's bits, and the names of the classes.
-
-    Needs no images: the labels of CIFAR-100 are read from root/labels/cifar100.json, a committed copy.
-    Raises InputError for an unknown name, or if that file is missing or damaged.
-    """
-    if DATASETS[name] is not DATASETS["cifar100"]:
-        data = load_dataset(name)
-        return data.test.labels.numpy(), data.classes
-    path = Path(root) / "labels" / f"{name}.json"
-    try:
-        expect_file(path)
-        content = json.loads(path.read_text(encoding="utf8"))
-        labels = np.frombuffer(base64.b64decode(content["labels"]), dtype=np.uint8).astype(np.int64)
-        classes = list(content["classes"])
-        if np.bincount(labels, minlength=100).tolist() != [100] * 100 or len(classes) != 100:
-            raise ValueError("not 100 images of each of 100 classes")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        reason = " ".join(str(error).split())
-        raise InputError(f"{path}: missing or damaged ({reason}). Restore it from the repository.") from None
-    return labels, classes
 
 
 # Reading
