@@ -26,8 +26,11 @@ folder: str = "data/benchmarks"  # folder of benchmarks {folder}
 kinds: str = "cuda,cpu"  # devices, in this order {cuda|cpu,...}
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding ÷ that without positions: the median over rounds of the quotient within a round (dot), and the quotient of counted operations (line)."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times and a short line at that of operations, most of them close to one; shaw-kv, lie and multiplexed-roll lie farthest to the right."}}
+import json
+from pathlib import Path
+
 import matplotlib.pyplot as plt
-from IPython.display import Markdown, display
+from IPython.display import Markdown
 
 from rollpe_book import figures
 from rollpe_lab.bench import newest_by_device
@@ -145,7 +148,7 @@ for b in benchmarks.values():
     for t in b.timm:
         times = (f"{ours[t.name]:.1f}", f"{t.median:.1f}", f"{t.ratio:.3f}")
         rows.append([f"`{t.name}` on {b.environment.device_name}", *times])
-    for name in (*b.missing, *b.failed):
+    for name in b.failed:
         print(f"{b.environment.device_name}: {name} was not timed")
 Markdown(markdown(rows))
 
@@ -154,9 +157,17 @@ Markdown(markdown(rows))
 #
 # Attention grows with the square of the number of tokens, everything else in proportion. At 64 patches it is a tenth of the
 # operations in the smallest model. Rotations and rolls cost the same per token at any length; Shaw's vectors on a grid cost
-# a token as many channels as the grid has rows and columns, {eq}`eq-shaw-grid`.
+# a token as many channels as the grid has rows and columns, {eq}`eq-shaw-grid`. The table was measured once, on the printed
+# date; `rollpe bench` times the patches of the recipe alone.
 
 # %%
-for b in benchmarks.values():
-    table, name = b.scaling_table(), b.environment.device_name
-    display(Markdown(f"**{name}**\n\n{table}" if table else f"{name}: not measured"))
+reports = [json.loads(p.read_text()) for p in sorted(Path(folder).glob("*.json"))]
+rows = [["µs an image", "64 patches", "256 patches", "1,024 patches"]]
+for report in [r for r in reports if r.get("scaling")][-1:]:
+    print(report["environment"]["device_name"], report["provenance"]["started"][:10])
+    longer = {}
+    for s in report["scaling"]:  # in the order of patches
+        time = 1000 * s["median"] / s["batch"]
+        longer.setdefault(f"`{s['encoding']}`", []).append(f"{time:,.0f}")
+    rows += [[name, *times] for name, times in longer.items()]
+Markdown(markdown(rows))

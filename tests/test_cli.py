@@ -118,7 +118,7 @@ def test_an_encoding_of_ones_own_is_trained_and_its_file_is_part_of_the_record(c
 def test_an_encoding_of_ones_own_is_timed_and_its_file_is_part_of_the_report(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text(OWN)
-    command = "bench --import own.py --encodings own --device cpu --rounds 2 --no-timm"
+    command = "bench --import own.py --encodings own --device cpu"
     command += " --set batch_size=2 --set compile=false"
     status, _, err = run(capsys, *command.split(), "--records", "reports")
     assert status == 0, err
@@ -166,9 +166,8 @@ REFUSED = [  # a command line in the project's folder, and a fragment of the ans
     ("data fetch imagenet", "cifar100"),
     ("bench --encodings ''", "encoding ''"),
     ("bench --recipe quick --device cpu", "'quick' trains on digits"),
-    ("bench --profile", "--records"),
     ("bench --records pyproject.toml/deeper", "cannot write there"),
-    ("bench --budget ''", "budget ''"),
+    ("sweep plans/quick.yaml --list --budget ''", "budget ''"),
     ("sweep plans/quick.yaml --list --budget 1w", "budget '1w'"),
     ("frobnicate", "frobnicate"),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 import time
 from functools import partial
@@ -26,20 +25,12 @@ from shared import ROOT
 CPU = torch.device("cpu")
 NANO = {"compile": False, "precision": "float32", "size": "nano", "depth": 1}
 TINY = {"compile": False, "batch_size": 2}
-quick = partial(benchmark, device="cpu", rounds=2, overrides=TINY)
+quick = partial(benchmark, device="cpu", overrides=TINY)
 
 
 @pytest.fixture(scope="module")
 def report() -> Benchmark:
-    return quick(encodings=["axial-rope", "roll"], rounds=3)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A clock that moves only when it is called, by so many seconds."""
-    now = [1000.0]
-    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    return lambda seconds: now.__setitem__(0, now[0] + seconds)
+    return quick(encodings=["axial-rope", "roll"])
 
 
 out_of_memory = raising(torch.OutOfMemoryError("CUDA out of memory.\nA second line | a third"))
@@ -54,7 +45,6 @@ def test_every_call_is_timed_once_a_round_and_the_slow_one_is_slower():
     times = interleaved(calls, 4, CPU)
     assert len(called) == 10, "one call each before the clock starts"
     assert [len(t) for t in times.values()] == [4, 4] and min(times[0.02]) > max(times[0.0])
-    assert interleaved({}, 3, CPU) == {}
 
 
 def test_on_cuda_five_calls_share_one_wait_for_the_device(monkeypatch):
@@ -64,12 +54,6 @@ def test_on_cuda_five_calls_share_one_wait_for_the_device(monkeypatch):
     times = interleaved({"a": lambda: calls.append(time.sleep(0.01))}, 2, torch.device("cuda"))["a"]
     assert len(calls) in (11, 15) and len(waits) in (4, 6)
     assert all(0.01 <= t < 0.05 for t in times), "a call's share"
-
-
-@pytest.mark.parametrize(("seconds", "rounds"), [(-1000, 2), (11, 4), (12, 5), (1e9, 20)])
-def test_rounds_end_with_the_budget_but_there_are_two(clock, seconds, rounds):
-    calls = dict.fromkeys("ab", partial(clock, 1))
-    assert len(interleaved(calls, 20, CPU, deadline=1000 + seconds)["a"]) == rounds
 
 
 def test_what_breaks_while_it_is_timed_is_named_and_the_rest_keeps_its_rounds():
@@ -86,32 +70,8 @@ def test_what_breaks_while_it_is_timed_is_named_and_the_rest_keeps_its_rounds():
     with pytest.raises(torch.OutOfMemoryError):
         interleaved({"a": out_of_memory}, 2, CPU)
     failed = {}
-    assert list(timing.prepare({"a": str, "b": out_of_memory, "c": str}, failed, math.inf)) == ["a", "c"]
+    assert list(timing.prepare({"a": str, "b": out_of_memory, "c": str}, failed)) == ["a", "c"]
     assert failed == {"b": "OutOfMemoryError: CUDA out of memory."}
-
-
-def test_what_a_budget_leaves_out_is_named():
-    report = quick(encodings=["roll"], budget=1e-9)
-    assert [t.name for t in report.encodings] == ["none"] and not report.timm and report.again is None
-    assert report.missing == ["roll", run.AGAIN, "timm none"]
-    assert "Not measured, no time left: `roll`, `none again`" in report.to_markdown()
-
-
-def test_named_encodings_are_timed_before_anything_that_is_not_named(monkeypatch):
-    """Each model takes 20 of 100 seconds: none and four encodings fill the budget."""
-    build, now, later = timing.our_model, time.perf_counter, []
-
-    def slow(*arguments) -> torch.nn.Module:
-        later.append(20)
-        return build(*arguments)
-
-    monkeypatch.setattr(run, "our_model", slow)
-    monkeypatch.setattr(time, "perf_counter", lambda: now() + sum(later))
-    names = ["axial-rope", "roll", "twisted-roll", "uniform-rope"]
-    report = quick(encodings=names, budget=100, profile=True)
-    assert [t.name for t in report.encodings] == ["none", *names]
-    assert report.missing == [run.AGAIN, "timm none", "timm axial-rope", "profile"]
-    assert not (report.timm or report.profile)
 
 
 # What is timed
@@ -119,18 +79,18 @@ def test_named_encodings_are_timed_before_anything_that_is_not_named(monkeypatch
 
 def test_the_reference_costs_exactly_itself(report):
     assert [t.name for t in report.encodings] == ["none", "axial-rope", "roll"]
-    assert report.encodings[0].ratio == 1.0 and report.again != 1.0
-    assert report.chance >= max(report.again, 1 / report.again, 1 / report.encodings[2].ratio)
-    assert report.augmentation_milliseconds > 0
-    assert all(0 < t.images_per_second_augmented < t.images_per_second for t in report.encodings)
+    assert report.encodings[0].ratio == 1.0 and report.rounds == run.ROUNDS
+    assert report.chance >= max(1, 1 / report.encodings[2].ratio)
+    for t in report.encodings:
+        assert t.images_per_second == pytest.approx(1000 * report.batch / t.median)
+        assert t.share_of_peak == pytest.approx(1000 * t.gflop / t.median / report.peak_gflops)
 
 
-def test_timms_models_stand_beside_ours_with_as_many_parameters_and_the_operations_we_leave_out(report):
+def test_timms_models_stand_beside_ours_with_the_operations_we_leave_out(report):
     ours = {t.name: t for t in report.encodings}
     unread = 6 * 9 * SIZES["nano"].width ** 2 * 64 * report.batch / 1e9  # the last MLP and projection
     assert [t.name for t in report.timm] == ["none", "axial-rope"]
     for theirs in report.timm:
-        assert theirs.parameters == pytest.approx(ours[theirs.name].parameters, rel=0.01)
         assert theirs.gflop == pytest.approx(ours[theirs.name].gflop + unread, rel=0.01)
 
 
@@ -146,21 +106,13 @@ def test_timms_models_take_the_shape_of_the_recipe(encoding, pool):
     assert [model.blocks[1].drop_path1.drop_prob for model in (ours, theirs)] == pytest.approx([0.2, 0.2])
 
 
-def test_more_patches_take_longer_in_batches_with_fewer_images():
-    recipe = load_recipe("strong", NANO | {"batch_size": 2})
-    comparison = run.Comparison(recipe, [], CPU, 2, 0.0, math.inf)
-    scaling = comparison.time_scaling()
-    shapes = [(s.patches, s.batch, s.encoding) for s in scaling]
-    assert shapes == [(*s, name) for s in ((64, 2), (256, 1), (1024, 1)) for name in run.SCALED]
-    assert min(s.median for s in scaling[8:]) > max(s.median for s in scaling[:4]) and not comparison.failed
-
-
 def test_operations_are_those_of_the_matrix_products(report):
     """Forward and backward of a ViT cost six operations for each weight and token, attention's core aside."""
     none = report.encodings[0]
-    estimate = 6 * none.parameters * 65 * report.batch / 1e9
+    parameters = sum(p.numel() for p in create_vit("none", image_size=32, size="nano").parameters())
+    estimate = 6 * parameters * 65 * report.batch / 1e9
     assert estimate < 1.1 * none.gflop < 1.4 * estimate
-    assert matmul_peak(CPU, "float32", side=256) > 0.1
+    assert matmul_peak(CPU, "float32") > 0.1
 
 
 def test_operations_that_all_images_share_count_once_a_step():
@@ -188,30 +140,28 @@ def test_a_benchmark_times_the_model_and_the_step_that_training_makes(monkeypatc
             super().__init__(model, recipe, *args, **kwargs)
 
     monkeypatch.setattr(timing, "Step", Recorded)
-    report = quick(recipe="mini", encodings=["none"], timm=False)
-    model, recipe = steps.pop()
+    report = quick(recipe="mini", encodings=["none"])
+    model, recipe = steps[0]
     assert recipe.batch_size == 2 and model.global_pool == "avg"
-    assert report.recipe == "mini" and not report.timm and not report.missing
-    quick(encodings=["none"], timm=False)
-    model, _ = steps.pop()
+    assert report.recipe == "mini" and len(steps) == 2, "ours and timm's"
+    quick(encodings=["none"])
+    model, _ = steps[2]
     assert model.global_pool == "token" and model.blocks[-1].drop_path1.drop_prob == pytest.approx(0.1)
 
 
 # The report
 
 
-def test_the_report_comes_back_from_disk_with_what_broke_and_beside_it_a_profile(monkeypatch, tmp_path):
+def test_the_report_comes_back_from_disk_with_what_broke(monkeypatch, tmp_path):
     monkeypatch.setattr(run, "timm_model", out_of_memory)
-    report = quick(encodings=["axial-rope"], profile=True)
+    report = quick(encodings=["axial-rope"])
     reason = "OutOfMemoryError: CUDA out of memory."
     assert report.failed == {"timm none": reason, "timm axial-rope": reason} and not report.timm
     path = report.write(tmp_path)
-    assert read_benchmarks(tmp_path) == [report.model_copy(update={"profile": ""})]
-    text = path.with_suffix(".md").read_text()
+    assert read_benchmarks(tmp_path) == [report] and list(tmp_path.iterdir()) == [path]
+    text = report.to_markdown()
     assert "`axial-rope`" in text and report.environment.device_name in text
     assert f"`timm none` failed: {reason}" in text
-    profile = path.with_name(f"{path.stem}-profile.txt").read_text()
-    assert profile.startswith("three steps of axial-rope\n") and "aten::addmm" in profile
     later = report.provenance.model_copy(update={"started": "2100-01-01T00:00:00+00:00"})
     other = report.model_copy(update={"provenance": later}).write(tmp_path)
     assert other.stem.endswith("-2100-01-01T0000") and len(read_benchmarks(tmp_path)) == 2
@@ -222,7 +172,7 @@ def test_the_report_comes_back_from_disk_with_what_broke_and_beside_it_a_profile
 
 def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch):
     options = {"recipe": "paper", "overrides": {"attention": "math", "drop_path": "0.2"}, "device": "cpu"}
-    options |= {"encodings": ["roll", "shaw"], "budget": 600.0, "rounds": 4, "timm": False, "profile": False}
+    options |= {"encodings": ["roll", "shaw"]}
     words = shlex.split(run.command_line(options))
     stop = raising(InputError("stop"))
     monkeypatch.setattr("rollpe_lab.commands.bench.benchmark", stop)
@@ -235,6 +185,5 @@ def test_committed_benchmarks_of_any_age_are_read():
     folder = ROOT / "data" / "benchmarks"
     benchmarks = read_benchmarks(folder)
     assert len(benchmarks) == len(list(folder.glob("*.json")))
-    assert all(b.encodings and b.timm and b.scaling_table() for b in benchmarks)
-    assert [f"{b.chance:.3f}" for b in benchmarks] == ["1.032", "1.085", "1.118", "1.007"]
-    assert newest_by_device(folder)["cpu"] == benchmarks[-1]
+    assert all(b.encodings and b.timm for b in benchmarks)
+    assert newest_by_device(folder)["cpu"] == benchmarks[-1] and f"{benchmarks[-1].chance:.3f}" == "1.007"

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import gc
 import logging
-import math
 import statistics
 import textwrap
 import time
-import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, cast
 
 import timm
@@ -47,19 +44,14 @@ TIMM: dict[str, tuple[str, dict[str, Any]]] = {
 class Trial:
     """Training steps of one model on one batch of random images; each call is one step.
 
-    mode: what of the step is compiled. pixels: height and width of the images.
+    mode: what of the step is compiled.
     """
 
     def __init__(
-        self,
-        build: Callable[[], nn.Module],
-        recipe: Recipe,
-        mode: CompileMode,
-        device: torch.device,
-        pixels: int = 32,
+        self, build: Callable[[], nn.Module], recipe: Recipe, mode: CompileMode, device: torch.device
     ) -> None:
         generator = torch.Generator().manual_seed(0)
-        self.images = torch.randn(recipe.batch_size, 3, pixels, pixels, generator=generator).to(device)
+        self.images = torch.randn(recipe.batch_size, 3, 32, 32, generator=generator).to(device)
         labels = torch.randint(100, (recipe.batch_size,), generator=generator)
         mixed = recipe.augmentation.mixup or recipe.augmentation.cutmix
         self.targets = (F.one_hot(labels, 100).float() if mixed else labels).to(device)
@@ -88,48 +80,36 @@ class Trial:
         one, two = counts
         return (one + (two - one) * (len(self.images) - 1)) / 1e9
 
-    def timing(
-        self, name: str, seconds: list[float], reference: list[float], peak: float, augmentation: float
-    ) -> Timing:
+    def timing(self, name: str, seconds: list[float], reference: list[float], peak: float) -> Timing:
         """Statistics of this trial's rounds.
 
         seconds, reference: time of a step of this trial and of the one that it is compared with, by round.
-        peak: GFLOP/s of the largest matrix product. augmentation: seconds a batch.
+        peak: GFLOP/s of the largest matrix product.
         """
         median = statistics.median(seconds)
-        low, _, high = statistics.quantiles(seconds, n=4)
-        images = len(self.images)
         return Timing(
             name=name,
             median=1000 * median,
-            low=1000 * low,
-            high=1000 * high,
             ratio=statistics.median(a / b for a, b in zip(seconds, reference, strict=True)),
-            images_per_second=images / median,
-            images_per_second_augmented=images / (median + augmentation),
+            images_per_second=len(self.images) / median,
             gflop=self.gflop,
             share_of_peak=self.gflop / median / peak,
-            parameters=sum(p.numel() for p in self.model.parameters()),
         )
 
 
-def prepare(
-    builders: Mapping[str, Callable[[], Trial]], failed: dict[str, str], deadline: float
-) -> dict[str, Trial]:
-    """Prepare trials in the given order; none is begun after the deadline, a time on the clock.
+def prepare(builders: Mapping[str, Callable[[], Trial]], failed: dict[str, str]) -> dict[str, Trial]:
+    """Prepare trials in the given order.
 
     failed: receives the error of each trial that cannot be prepared.
     """
     trials: dict[str, Trial] = {}
     for name, build in tqdm(builders.items(), desc="preparing", disable=None):
-        if time.perf_counter() > deadline:
-            break
         try:
             trials[name] = build()
         except Exception as error:
             failed[name] = log_failure(name, error)
         if name in failed:
-            release()  # after the except block, whose error refers to the trial's tensors
+            gc.collect()  # after the except block, whose error refers to the trial's tensors
     return trials
 
 
@@ -139,21 +119,6 @@ def log_failure(name: str, error: Exception) -> str:
     first = next(iter(str(error).strip().splitlines()), "")
     short = textwrap.shorten(f"{type(error).__name__}: {first}", 160, placeholder=" …")
     return short.replace("|", "¦")
-
-
-def release() -> None:
-    """Free the memory of dropped trials, which refer to themselves."""
-    gc.collect()
-    if torch.cuda.is_initialized():
-        with suppress(RuntimeError):  # after a device error, every call raises
-            torch.cuda.empty_cache()
-
-
-def forget(trials: dict[str, Trial]) -> None:
-    """Drop trials, their compiled programs and their CUDA graphs, and free the memory."""
-    trials.clear()
-    torch.compiler.reset()
-    release()
 
 
 def synchronize(device: torch.device) -> None:
@@ -167,7 +132,6 @@ def interleaved(
     rounds: int,
     device: torch.device,
     failed: dict[str, str] | None = None,
-    deadline: float = math.inf,
 ) -> dict[str, list[float]]:
     """Seconds of every call in every round. All calls take turns within a round, in rotating order.
 
@@ -176,16 +140,11 @@ def interleaved(
 
     failed: receives the error of each call that raises; the call is then left out. Without it, the error is
         raised.
-    deadline: time on the clock. A round that would end later is not started, except for the first two.
     """
     names = list(calls)
     repeat = 5 if device.type == "cuda" else 1
     seconds: dict[str, list[float]] = {name: [] for name in names}
-    longest = 0.0
-    for r in tqdm(range(rounds + 1 if names else 0), desc="timing", disable=None):
-        round_start = time.perf_counter()
-        if r > 2 and round_start + longest > deadline:
-            break
+    for r in tqdm(range(rounds + 1), desc="timing", disable=None):
         for name in names[r % len(names) :] + names[: r % len(names)]:
             if name not in seconds:
                 continue
@@ -201,41 +160,23 @@ def interleaved(
                     raise
                 failed[name] = log_failure(name, error)
                 del seconds[name]
-        longest = max(longest, time.perf_counter() - round_start)
     return {name: times[1:] for name, times in seconds.items()}
 
 
-def matmul_peak(device: torch.device, precision: str, side: int | None = None) -> float:
+def matmul_peak(device: torch.device, precision: str) -> float:
     """Largest rate of a square matrix product in ten tries, in GFLOP/s."""
-    side = side or (8192 if device.type == "cuda" else 1024)
+    side = 8192 if device.type == "cuda" else 1024
     dtype = torch.bfloat16 if precision.startswith("bfloat16") else torch.float32
     a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
     times = interleaved({"product": lambda: torch.mm(a, b)}, 10, device)["product"]
     return 2 * side**3 / min(times) / 1e9
 
 
-def profile_table(trial: Trial, device: torch.device) -> str:
-    """A table of the 40 operations that take longest in three steps: CUDA kernels, or operators on a CPU."""
-    activity, sort_key = torch.profiler.ProfilerActivity.CPU, "self_cpu_time_total"
-    if device.type == "cuda":
-        activity, sort_key = torch.profiler.ProfilerActivity.CUDA, "self_device_time_total"
-    trial()
-    synchronize(device)
-    with torch.profiler.profile(activities=[activity]) as profiler:
-        for _ in range(3):
-            trial()
-        synchronize(device)
-    table: str = profiler.key_averages().table(sort_by=sort_key, row_limit=40, max_name_column_width=100)
-    return table
-
-
-def our_model(recipe: Recipe, encoding: str, pixels: int = 32) -> VisionTransformer:
-    """The model that training creates from a recipe, for square images of this size."""
+def our_model(recipe: Recipe, encoding: str) -> VisionTransformer:
+    """The model that training creates from a recipe, for images of CIFAR-100."""
     run_id = RunId(recipe=recipe.name, encoding=encoding, encoding_options={}, seed=0)
-    with warnings.catch_warnings():  # a ring too short for a large grid costs the same time
-        warnings.simplefilter("ignore")
-        shape = {"image_size": [pixels, pixels], "channels": 3, "classes": 100}
-        return cast(VisionTransformer, create_model(recipe, run_id, shape))
+    shape = {"image_size": [32, 32], "channels": 3, "classes": 100}
+    return cast(VisionTransformer, create_model(recipe, run_id, shape))
 
 
 def timm_model(recipe: Recipe, encoding: str) -> nn.Module:
