@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: help book test faults formats check-book notebook readme lock lint clean
+.PHONY: help book test formats check-book notebook readme lock lint clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -18,9 +18,6 @@ book: $(INSTALLED)  ## run every notebook, gate the outputs, build _build/html, 
 
 test: $(INSTALLED)  ## the test suite (without the built book)
 	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
-
-faults: $(INSTALLED)  ## plant many times as many faults as the test suite does, and count (minutes)
-	@FAULTS=$${FAULTS:-10} OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults --numprocesses 2 --dist loadfile
 
 formats: $(INSTALLED)  ## the PDF and the offline zip, which `make book` makes where Chromium is
 	@$(BIN)/snakemake --snakefile workflow/Snakefile --profile workflow/profiles/local formats

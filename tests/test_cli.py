@@ -190,6 +190,35 @@ def test_bad_input_is_one_line_that_says_what_is_allowed(line, says, capsys, tmp
     assert not (tmp_path / "records").exists(), "a refused command writes nothing"
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/dev/zero", path)])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "train --recipe ODD.yaml",
+        "train --import ODD.py",
+        "sweep ODD.yaml --list",
+        "notebook TMP/ODD.py",
+        "compare ODD.json quick/roll --records .",
+        "equations eq-roll --json ODD.json",
+    ],
+)
+def test_a_pipe_a_folder_or_a_device_given_as_a_file_is_one_line_and_no_wait(
+    line, make, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    make(re.search(r"ODD\.\w+", line)[0])
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waits"))
+    signal.alarm(5)
+    try:
+        status, out, err = run(capsys, *line.replace("TMP", str(tmp_path)).split())
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    assert (status, out, err.count("\n")) == (2, "", 1) and err.startswith("rollpe: "), err
+    assert "ODD" in err
+
+
 def test_help_answers_without_loading_torch():
     code = "import sys; sys.argv = ['rollpe', '--help']\nimport rollpe.cli\nassert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -186,8 +186,10 @@ USES = """\
 encoding: str = "roll"  # its name {encodings}
 
 # %%
+import torch
 from rollpe.encodings import create_encoding
 
+torch.set_num_threads(2)
 print(type(create_encoding(encoding, head_dim=4, heads=1)).__name__)
 """
 
@@ -202,7 +204,7 @@ def test_an_encoding_of_ones_own_reaches_the_kernel_the_stamp_and_the_command(pr
     path = notebooks.run(source, {"encoding": "own"}, imports=[own])
     assert printed(path) == "Own\n" and str(tmp_path) not in path.read_text()
     stamp = notebooks.read_stamp(path)
-    assert re.search(r"NVIDIA|, 1 thread$", stamp["device"])
+    assert re.search(r"NVIDIA|, 2 threads$", stamp["device"]), "as many as torch used"
     assert stamp["outside"] == {"../own.py": sources.hash_files([own], project)}
     assert command(stamp) == "rollpe notebook notebooks/02-uses.py -p encoding own --import ../own.py"
     plain = notebooks.run(source, imports=[own])
@@ -439,9 +441,22 @@ def add_by_hand(name):
     return apply
 
 
+def exchange(root):
+    """The pages of two chapters, each in the place of the other; both were run and have their digests."""
+    other, page = "notebooks/02-other.py", root / "book/executed/02-other.ipynb"
+    (root / other).write_text(SOURCE.replace("Some words", "Other words"))
+    notebooks.sync(root=root)
+    (root / "book/_toc.yml").write_text("- executed/01-small\n- executed/02-other\n")
+    notebooks.run(root / other)
+    assert notebooks.gate(root) == []
+    for old, new in ((PAGE, "kept"), (page, PAGE), ("kept", page)):
+        (root / old).rename(root / new)
+
+
 FAILED = {"output_type": "error", "ename": "ValueError", "evalue": "", "traceback": []}
 INJECTED = {"cell_type": "code", "source": "n = 3", "outputs": [], "execution_count": 9}
 INJECTED["metadata"] = {"tags": ["injected-parameters"]}
+EDITED = "edited, it is not what"
 OTHER_CELLS = f"edited, its cells are not those of {SMALL}"
 NO_COPY = f"{PAIR}: missing or no copy of its .py"
 
@@ -450,6 +465,11 @@ NO_COPY = f"{PAIR}: missing or no copy of its .py"
     ("break_it", "says"),
     [
         (replace(SMALL, "Some words", "Other words"), f"stale, {SMALL} changed since"),
+        (replace(PAGE, "in project 3.0", "in project 3.1"), f"{PAGE}: {EDITED} its run left"),
+        (replace(PAGE, "Some words", "Other words"), f"{PAGE}: {EDITED} its run left"),
+        (replace(PAGE, '"seconds": ', '"seconds": 1'), f"{PAGE}: {EDITED} its run left"),
+        (replace(REPORT, "0.1", "0.01"), f"{REPORT}: {EDITED} the checks left"),
+        (exchange, f"{PAGE}: stale, {SMALL} changed since"),
         (replace("requirements.lock", "1", "2"), "stale, requirements.lock changed since"),
         (change(PAGE, lambda nb: nb["metadata"].pop("rollpe")), "without a stamp"),
         (replace(PAGE, '"digest"', '"digits"'), "without a stamp"),

@@ -100,10 +100,18 @@ def test_a_download_that_breaks_is_tried_again(server: Server, tmp_path: Path):
 
 
 def test_a_download_that_fails_says_how_to_go_on_by_hand(server: Server, tmp_path: Path):
-    """Whatever else a server may send is in tests/faults/test_server.py."""
     server.script = [b"HTTP/1.1 503 No\r\n\r\n"] * (RETRIES + 1)
     with refused(rf"503 Server Error.*place {ARCHIVE} in .*, and run the command again"):
         fetch("cifar100", tmp_path, progress=False)
+
+
+def test_an_answer_with_other_bytes_is_refused_and_leaves_nothing(server: Server, tmp_path: Path):
+    """An archive with one byte exchanged, of the right length; the next download works."""
+    server.script = [body(server.archive[:-1] + bytes([server.archive[-1] ^ 1]))] * (RETRIES + 1)
+    with refused(r"cannot download .* hash .*does not match"):
+        fetch("cifar100", tmp_path, progress=False)
+    assert not list(tmp_path.rglob("[!.]*"))
+    assert {check.state for check in fetch("cifar100", tmp_path, progress=False)} == {"ok"}
 
 
 @pytest.mark.parametrize("damage", [0, 1])

@@ -217,7 +217,7 @@ def test_a_record_holds_the_accuracy_of_moved_images_and_the_arrays_beside_it(tm
     assert np.isfinite(arrays["key_spectrum"]).all()
 
 
-# Checkpoints; see also faults/test_checkpoints.py and faults/test_killed.py
+# Checkpoints; see also test_checkpoints.py
 
 
 @pytest.mark.parametrize(("seconds", "files"), [(0.0, 4), (3600.0, 2)])
