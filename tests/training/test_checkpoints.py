@@ -14,7 +14,7 @@ import torch
 from refusals import FULL, interrupted, raising, refused
 from rollpe_lab.records import RunId, read_arrays, read_record, record_path
 from rollpe_lab.training import checkpoint, load_model, load_recipe, run, train
-from rollpe_lab.training.checkpoint import checkpoint_path, previous_path
+from rollpe_lab.training.checkpoint import checkpoint_path, epochs_done, previous_path
 from rollpe_lab.training.plan import Planned
 from rollpe_lab.training.sweep import Sweep
 from shared import timeless
@@ -138,6 +138,7 @@ def test_a_damaged_checkpoint_does_not_replace_a_whole_one(stopped, monkeypatch)
 def test_a_run_killed_between_two_checkpoints_goes_on_from_the_one_there_is(stopped, undisturbed, caplog):
     folder, path = stopped
     path.rename(previous_path(path))
+    assert epochs_done(folder / "checkpoints", RECIPE, CELL, device="cpu") == 2
     assert timeless(train_in(folder, resume=True)) == timeless(undisturbed[0])
     assert not caplog.records
 
