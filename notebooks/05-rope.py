@@ -327,14 +327,6 @@ fig
 #
 # So $n$ channels give the offsets from $-(n-1)$ to $n-1$ different rolls: 16 patches in a row need 16 channels instead
 # of the 31 of {eq}`eq-distinct-offsets`. Offsets that are $n$ apart always have opposite scores.
-#
-# ```{wave} twist
-# :name: wave-twist
-# A key of eight channels, moved by $p$ on a plain and on a twisted ring, and its score $f(\Delta)/\sqrt n$ with a fixed
-# query at position 0. A value that passes the seam, where the ends of the twisted ring meet, changes its sign: its bar
-# turns blue and points inward. The plain score repeats after 8 offsets, the twisted one after 16. The line joins its
-# scores at real offsets.
-# ```
 
 # %%
 q, k = torch.randn(2, 16)

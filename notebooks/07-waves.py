@@ -379,14 +379,8 @@ fig
 # Both have a price. Two rings of 32 channels suffice for every grid up to 16 patches a side
 # {eq}`eq-distinct-offsets`, but express only sums. A torus expresses everything, but 64 channels make a sheet of
 # $8 \times 8$, which distinguishes all offsets only on grids of up to four patches a side {eq}`eq-grid-offsets`.
-#
-# ```{wave} axes
-# :name: wave-axes
-# The same 64 channels as two rings and as one sheet, moved by the offset of two patches. All hold one bump, which
-# travels against the token; gray is the bump before it. Right, or below on a narrow page: the score of the two, for all
-# offsets on a grid of $8 \times 8$. Two scores that are added make a cross. The torus has one spot, and the same spot
-# again eight patches on.
-# ```
+# {numref}`fig-axes-maps` in {doc}`16-lie` shows both for a key that fits best at one offset: the score of two rings is a
+# cross, that of a small torus one point, which comes back a sheet farther on.
 #
 # ## RoPE on two axes
 #

@@ -592,7 +592,7 @@ for common in (0, 1):
 # ```
 #
 # A step that divides a whole ring by one number keeps $c_d$. In Fourier coordinates the step has no order at all,
-# whatever the gradient. These lines take all four steps:
+# whatever the gradient: slow waves get no more power than fast ones. These lines take all four steps:
 
 # %%
 g = torch.randn(1, 4000, n) + 0.1 * torch.randn(G, 4000, n)  # nearly the same change
@@ -619,14 +619,6 @@ for (name, found), expected in zip(alike.items(), formula, strict=True):
     assert abs(found - expected) < 0.02
 
 # %% [markdown]
-# ```{wave} step
-# :name: wave-step
-# One step of Adam in three kinds of coordinates, and with one scale for the ring. Choose how smooth the gradient is.
-# Left: one of 24 gradients on a ring of 16 channels, and its steps. Right: power by mode, mean over all 24; dotted,
-# white noise. *Neighbors alike* is the correlation of neighbors in the step. In Fourier coordinates every step has the
-# spectrum of noise.
-# ```
-#
 # ### What training makes of it
 #
 # Adam divides by the root of its *second moment*, which is a running mean of squared gradients. If this is the reason,

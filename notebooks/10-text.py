@@ -162,15 +162,38 @@ Markdown(to_markdown(family(committed, recipe, later_cells())))
 # Shaw's vectors come close: they gain from 128 characters and lose a little at
 # 512.{holds}`text bits 128-64: every run of shaw < 0`{holds}`text bits 512-64: every run of shaw > 0; shaw < 0.1` The other eight lose
 # more.{holds}`text bits 512-64: only shaw of none, sinusoidal, learned, rope, roll, roll-twin, multiplexed-roll, t5-bias@bidirectional=false, shaw < 0.2`
-#
-# ```{wave} positions
-# :name: wave-positions
-# Bits per character by position in windows of 512 characters, means over runs and eight positions. The vertical line is the
-# trained length. ALiBi, RoPE of base 100 and small sinusoids are exploratory. All lines share the same characters, so they
-# share most of their noise. [Each group has RollPE (`roll`, gray) to compare with.]{.on-screen}
-# ```
-#
-# What is new at position 64 differs:
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-text-positions", "caption": "Bits per character by position in windows of 512 characters: means over runs and over eight positions. Shaw's vectors are in both panels. The solid vertical line is the trained length, dotted lines are its multiples. ALiBi is exploratory. All lines share the same characters, so they share most of their noise."}, "image": {"alt": "Two panels of bits per character against position in the window. Left: the learned table and sinusoids rise steeply at the trained length and stay high. No encoding and T5's bias rise slowly. ALiBi is level, and Shaw's vectors, the lowest line, rise a little. Right: RollPE, its twin and multiplexed RollPE jump at the trained length, and RoPE rises a little later. All four go on rising to about the same height, far above Shaw's vectors."}}
+step, trained, longest = 8, LENGTHS[0], LENGTHS[-1]
+places = np.arange(step / 2, longest, step)
+fig, axes = plt.subplots(1, 2, figsize=(7.2, 3.6), sharey=True)
+panels = (
+    ("none", "sinusoidal", "learned", "alibi", "t5-bias@bidirectional=false", "shaw"),
+    ("rope", "roll-twin", "roll", "multiplexed-roll", "shaw"),
+)
+for ax, names in zip(axes, panels, strict=True):
+    ends = {}
+    for name in names:
+        found = evidence.runs(recipe, name)
+        losses = [arrays_of(run)["loss_by_position"] for run in found]
+        bits = np.mean(losses, 0).reshape(-1, step).mean(1) / math.log(2)
+        assert bits.shape == places.shape == (64,)
+        label, color = name.partition("@")[0], figures.color_of(name)
+        style = {"alibi": "--", "t5-bias": ":"}.get(label, "-")
+        ax.plot(places, bits, style, color=color, linewidth=1.3, label=label)
+        ends[label] = np.array([places[-1], bits[-1]])
+        figures.drawn_from(fig, found)
+    ax.axvline(trained, color=figures.MUTED, linewidth=0.8)
+    for p in range(2 * trained, longest + 1, trained):
+        ax.axvline(p, color=figures.MUTED, linewidth=0.8, linestyle=":")
+    ax.set(xlabel="position in the window", xticks=range(0, longest + 1, 2 * trained))
+    figures.label_line_ends(ax, ends)
+axes[0].set_ylabel("bits per character")
+plt.close(fig)
+fig
+
+# %% [markdown]
+# What is new at position 64 differs, and so do the lines in {numref}`fig-text-positions`:
 #
 # - A table repeats its last vector, and sinusoids take values that no layer has seen.
 # - Rotations turn to angles that no pair had. A ring starts anew.

@@ -36,39 +36,26 @@ const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 /** The period of wave w on n channels, n / gcd(w, n). operators.wave_period */
 export const wavePeriod = (n, w) => n / gcd(w, n);
 
-/** (S^{p0} ⊗ S^{p1}) x for a sheet of h × w channels, row by row. operators.torus_roll */
-export const torusRoll = (x, [p0, p1], [h, w]) =>
-  x.map((_, c) => x[mod(Math.floor(c / w) + p0, h) * w + mod((c % w) + p1, w)]);
-
-/** Each axis rolls its own ring: parts [axes][n], positions [axes]. operators.axial_roll */
-export const axialRoll = (parts, positions) => parts.flatMap((x, axis) => roll(x, positions[axis]));
-
-/** What a pulse on n channels is at a distance: sin(πt)/(n sin(πt/n)); `periodic` also on an even ring, by cos(πt/n). */
-const kernel = (n, distance, periodic) => {
-  const laps = Math.round(distance / n);
-  const t = distance - n * laps; // near 0, where the quotient loses no digits
+/** What a pulse on n channels is at a distance: sin(πt)/(n sin(πt/n)), on an even ring times cos(πt/n). */
+const kernel = (n, distance) => {
+  const t = distance - n * Math.round(distance / n); // near 0, where the quotient loses no digits
   const value = t ? Math.sin(Math.PI * t) / (n * Math.sin((Math.PI * t) / n)) : 1;
-  if (n % 2) return value;
-  return periodic ? value * Math.cos((Math.PI * t) / n) : (-1) ** laps * value;
+  return n % 2 ? value : value * Math.cos((Math.PI * t) / n);
 };
-const between = (x, place, periodic) =>
-  dot(
-    x,
-    range(x.length).map((l) => kernel(x.length, place - l, periodic)),
-  );
-
-/** N(p) x for real p, N(p)_jl = sin(πt)/(n sin(πt/n)) with t = p + j − l. operators.twisted_roll_matrix */
-export const twistedRoll = (x, p) => x.map((_, j) => between(x, p + j, false));
 
 /** The smoothest wave through the entries of x, as a function of a real place on the ring:
     entry 0 of operators.continuous_roll(x, place, nyquist="cosine"). */
-export const through = (x) => (place) => between(x, place, true);
+export const through = (x) => (place) =>
+  dot(
+    x,
+    range(x.length).map((l) => kernel(x.length, place - l)),
+  );
 
 /** exp(pA/λ) x for real p; "paired" reads x as two rings, one after the other. operators.continuous_roll */
 export const continuousRoll = (x, p, wavelength = 1, nyquist = "fixed") => {
   const rings = nyquist === "paired" ? cut(x) : [x];
   const step = p / wavelength;
-  const moved = rings.map((ring) => ring.map((_, j) => between(ring, step + j, true)));
+  const moved = rings.map((ring) => ring.map((_, j) => through(ring)(step + j)));
   if (rings[0].length % 2 || nyquist === "cosine") return moved.flat();
   // The Nyquist modes, which the wave through the entries lets shrink and swell as cos πp/λ.
   const [a, b] = rings.map((ring) => mean(ring.map((value, i) => (-1) ** i * value)));
@@ -118,17 +105,6 @@ export const spectrum = (x) => {
     return [real / Math.sqrt(n), imaginary / Math.sqrt(n)];
   });
 };
-
-/** The real Fourier basis, a wave a row: cosine and −sine of k = 1, 2, …, the constant, for even n the Nyquist mode.
-    operators.real_fourier_basis, transposed */
-export const fourierRows = (n) => {
-  const wave = (k, part) => range(n).map((i) => Math.sqrt(2 / n) * part((TAU * ((k * i) % n)) / n));
-  const pair = (k) => [wave(k, Math.cos), wave(k, (angle) => -Math.sin(angle))];
-  const alone = (sign) => range(n).map((i) => sign ** i / Math.sqrt(n));
-  return [...range(Math.ceil(n / 2) - 1).flatMap((k) => pair(k + 1)), ...(n % 2 ? [1] : [1, -1]).map(alone)];
-};
-
-const combined = (weights, rows) => rows.map((row, j) => row.map((value) => weights[j] * value)).reduce(add);
 
 const turn = ([real, imaginary], angle) => [
   real * Math.cos(angle) - imaginary * Math.sin(angle),
@@ -185,29 +161,3 @@ export const nearAndAny = (r) => {
   const pairs = sum(r.flatMap((row, i) => row.filter((_, j) => j !== i)));
   return [sum(r.map((row, i) => row[mod(i + 1, n)])) / n, pairs / (n * (n - 1))];
 };
-
-// Adam's first step on a ring.
-
-/** Waves of the Fourier basis added up, mode k times max(k, 1)^{−s}; n even. figures/waves.py: smooth_gradients */
-export const smoothGradient = (waves, s) => {
-  const n = waves.length;
-  const k = (j) => (j === n - 2 ? 1 : 1 + Math.floor(j / 2));
-  return combined(
-    waves.map((weight, j) => weight / k(j) ** s),
-    fourierRows(n),
-  );
-};
-
-/** Bᵀ sign(B g), a coordinate a row of B. figures/waves.py: first_steps */
-export const firstStep = (basis, g) =>
-  combined(
-    basis.map((row) => Math.sign(dot(row, g))),
-    basis,
-  );
-
-/** Power by mode relative to white noise of the same power. topography.ring_spectrum over its mean for noise */
-export const relativePower = (x) =>
-  spectrum(x).map(([real, imaginary]) => (real ** 2 + imaginary ** 2) / (dot(x, x) / x.length));
-
-/** Mean of x_i x_{i+1} over mean of x_i², around the ring. 1 − topography.smoothness_ratio */
-export const neighborsAlike = (x) => dot(x, roll(x, 1)) / dot(x, x);

@@ -2,7 +2,7 @@
 
    Here: functions without memory. Not here: formulas (formulas.js), colors and sizes (_static/waves.css). */
 
-import { mean, mod, TAU } from "./formulas.js";
+import { mod, TAU } from "./formulas.js";
 
 export const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
 /** A number as it is read on the page, with a real minus and no −0. */
@@ -68,19 +68,6 @@ export const graph = (places, x, y, kind, more) =>
 export const raised = (base, exponent) =>
   `${base}<tspan dy="-0.42em" font-size="72%">${exponent}</tspan><tspan dy="0.3em">&#8203;</tspan>`;
 export const signed = (value) => text(value, 0);
-
-/** The heights nearest to those wanted, in least squares, that keep their order and this distance within bounds. */
-export const spread = (wanted, gap, low = -Infinity, high = Infinity) => {
-  const order = wanted.map((_, i) => i).sort((i, j) => wanted[i] - wanted[j]);
-  const pools = [];
-  order.forEach((i, rank) => {
-    pools.push([wanted[i] - gap * rank]);
-    while (pools.length > 1 && mean(pools.at(-2)) > mean(pools.at(-1))) pools.push(pools.splice(-2).flat());
-  });
-  const most = high - gap * (wanted.length - 1);
-  const heights = pools.flatMap((pool) => pool.map(() => clamp(mean(pool), low, most)));
-  return wanted.map((_, i) => heights[order.indexOf(i)] + gap * order.indexOf(i));
-};
 
 /** Where channel i stands on a ring: 0 on top, then clockwise. */
 export const onRing = (cx, cy, radius, i, n) => [

@@ -3,34 +3,26 @@
    Here: which figures there are. A figure is a file of its own in figures/; one with data-load="NAME" waits for
    the data of that name until its reader comes near. */
 
-import axes from "./figures/axes.js";
 import circle from "./figures/circle.js";
 import continuous from "./figures/continuous.js";
 import grow from "./figures/grow.js";
 import photo from "./figures/photo.js";
 import picture from "./figures/picture.js";
-import positions from "./figures/positions.js";
 import ring from "./figures/ring.js";
 import speeds from "./figures/speeds.js";
-import step from "./figures/step.js";
-import twist from "./figures/twist.js";
 import walk from "./figures/walk.js";
 import { loadData, whenNear } from "./load.js";
 import { Stage } from "./stage.js";
 import { element } from "./svg.js";
 
 const figures = {
-  axes,
   circle,
   continuous,
   grow,
   photo,
   picture,
-  positions,
   ring,
   speeds,
-  step,
-  twist,
   walk,
 };
 

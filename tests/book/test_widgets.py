@@ -14,16 +14,13 @@ import torch
 from built_book import HTML, ROOT, come_near
 
 from rollpe.operators import (
-    axial_roll,
     continuous_roll,
     multiplexed_roll,
     ring_frequencies,
     roll,
-    torus_roll,
-    twisted_roll,
     wave_period,
 )
-from rollpe.topography import near_and_any, smoothness_ratio, unpack_correlations
+from rollpe.topography import near_and_any, unpack_correlations
 from rollpe_book.figures import photo as photograph
 from rollpe_book.figures import picture as all_encodings
 from rollpe_book.figures.waves import (
@@ -31,11 +28,7 @@ from rollpe_book.figures.waves import (
     angle_list,
     bump,
     eigenvalue_count,
-    first_steps,
     period,
-    ring_and_sheet,
-    smooth_gradients,
-    twisting_pair,
     walking_pair,
 )
 from rollpe_lab.records import read_arrays, read_record, record_path
@@ -87,23 +80,6 @@ def speeds(s):
     return {"length": total @ total, "periods": periods}
 
 
-def twist(s):
-    q, k = twisting_pair()
-    return {
-        "plain": q @ roll(k, s["p"]) / len(q) ** 0.5,
-        "twisted": q @ twisted_roll(k, s["p"]) / len(q) ** 0.5,
-    }
-
-
-def axes(s):
-    rings, sheet = ring_and_sheet()
-    at = torch.tensor([s["d0"], s["d1"]])
-    return {
-        "rings": rings @ axial_roll(rings, at) / 8,
-        "torus": sheet @ torus_roll(sheet, at, (8, 8)) / 8,
-    }
-
-
 def built(code):
     """The angles of the encoding that a figure's lines of Python build, float64 [m]."""
     room = {}
@@ -124,12 +100,6 @@ def circle(s):
     return {"period": period(omega) or "not within 5000", "functions": functions}
 
 
-def positions(s):
-    at, group = s["p"] // s["step"], s["groups"][s["group"]]
-    shown = [name for name in s["bits"] if name == "roll" or name.split(",")[0] in group]
-    return {"bits": "; ".join(f"{name} {s['bits'][name][at]:.2f}" for name in shown)}
-
-
 def grow(s):
     plan = {"digits": "frames.yaml", "photographs": "frames-photos.yaml"}[s["run"]]
     numbers = {}
@@ -145,12 +115,6 @@ def grow(s):
     step, last = arrays["frame_steps"][[s["t"], -1]]
     epoch = step / read_record(path).history[0].steps
     return numbers | {"moment": f"Step {step} of {last}, epoch {epoch:.1f}"}
-
-
-def step(s):
-    waves, basis = (torch.tensor(s[name], dtype=torch.float64) for name in ("waves", "basis"))
-    steps = first_steps(smooth_gradients(waves, s["s"]), basis)
-    return {name: 1 - smoothness_ratio(x).mean() for name, x in steps.items()}
 
 
 PATCHES, MODELS = photograph.read_photo(ROOT / "data/photo")
@@ -179,7 +143,7 @@ def picture(s):
     return {"changed": ", ".join(changed) or "no cell"}
 
 
-CHECKS = (walk, ring, continuous, speeds, twist, axes, circle, positions, grow, step, photo, picture)
+CHECKS = (walk, ring, continuous, speeds, circle, grow, photo, picture)
 NUMBERS = {function.__name__: function for function in CHECKS}
 
 

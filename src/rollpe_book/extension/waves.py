@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
-from rollpe_book import figures
 from rollpe_book.extension.figures import FigureDirective
 from rollpe_book.extension.site import RECORDS, is_site, project_root, write_data
 from rollpe_book.figures import photo, picture
 from rollpe_book.figures.waves import WAVES, draw_still
 from rollpe_lab.records.store import read_arrays, read_record, record_path
 from rollpe_lab.training.plan import load_plan
-
-
-def bits_by_position(root: Path, start: dict[str, Any]) -> dict[str, Any]:
-    """Loss in bits by position in the longest windows of text: means over runs and ``step`` positions.
-
-    By encoding, in the order of the plan and of the exploratory one; two decimals, as the page shows them.
-    """
-    folder, plans = root / RECORDS[0], (root / "plans" / name for name in ("text.yaml", "text-later.yaml"))
-    arms: dict[str, list[np.ndarray]] = {}
-    for cell in [planned.run_id for plan in plans if plan.is_file() for planned in load_plan(plan)]:
-        if (path := record_path(folder, cell)).is_file():
-            arms.setdefault(figures.label_of(cell.slug), []).append(read_arrays(path)["loss_by_position"])
-    means = {name: np.mean(arm, 0) / math.log(2) for name, arm in arms.items()}
-    step = start["step"]
-    return {"bits": {name: m.reshape(-1, step).mean(1).round(2).tolist() for name, m in means.items()}}
 
 
 def growing_maps(root: Path) -> dict[str, Any]:
@@ -67,7 +49,6 @@ ON_DEMAND: dict[str, Callable[[Path], Any]] = {
     "picture": lambda root: picture.for_browser(),
 }
 """Waves that fetch their data when the reader comes near: from the project's folder to a value for JSON."""
-FROM_RECORDS: dict[str, Callable[[Path, dict[str, Any]], dict[str, Any]]] = {"positions": bits_by_position}
 
 
 class WaveDirective(FigureDirective):
@@ -89,10 +70,6 @@ class WaveDirective(FigureDirective):
         """The still, from what the reader's browser gets as well."""
         wave, root = WAVES[name], project_root(self.env.app)
         more = dict(self.options.get("start", {}))
-        if name in FROM_RECORDS:
-            more |= FROM_RECORDS[name](root, wave.start)
-            for path in sorted((root / RECORDS[0]).glob("text/*/seed-*.json")):
-                self.env.note_dependency(str(path))
         data = ON_DEMAND[name](root) if name in ON_DEMAND else {}
         if data and is_site(self.env.app):
             write_data(self.env.app, name, data)

@@ -29,7 +29,6 @@ from rollpe_book.figures.theme import (
     YELLOW,
     color_of,
     drawn_from,
-    label_of,
     show,
     to_dark,
     use_theme,

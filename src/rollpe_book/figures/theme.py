@@ -10,7 +10,6 @@ import io
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import matplotlib as mpl
 import numpy as np
@@ -157,9 +156,3 @@ def to_dark(svg: str) -> str:
 def color_of(encoding: str) -> str:
     """The color of an encoding; options do not change it, a combination has the color of its last part."""
     return COLORS.get(encoding, COLORS.get(encoding.split("@")[0].split("+")[-1], BLACK))
-
-
-def label_of(encoding: str) -> str:
-    """An encoding with its options as words: ``roll@width=63`` is "roll, width 63"."""
-    name = unquote(encoding).removesuffix("@bidirectional=false")  # of causal models, nothing to choose
-    return re.sub(r"\.0\b", "", name.replace("@", ", ").replace("=", " "))

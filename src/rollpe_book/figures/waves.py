@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,19 +16,14 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from rollpe.operators import (
-    axial_roll,
     continuous_roll,
     multiplexed_roll,
-    real_fourier_basis,
     ring_frequencies,
     roll,
-    torus_roll,
     twisted_frequencies,
-    twisted_roll,
-    twisted_roll_matrix,
 )
 from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
-from rollpe.topography import near_and_any, smoothness_ratio, unpack_correlations
+from rollpe.topography import near_and_any, unpack_correlations
 from rollpe_book import figures
 from rollpe_book.figures import photo, picture
 from rollpe_book.figures.data import to_csv
@@ -88,52 +82,6 @@ def eigenvalue_count(frequencies: Tensor) -> int:
 def walking_pair() -> tuple[Tensor, Tensor]:
     """The query and the key of the wave ``walk``, [12] each."""
     return bump(12, 0, 6) + 0.45 * bump(12, 7, 9), bump(12, 2, 3)
-
-
-def twisting_pair() -> tuple[Tensor, Tensor]:
-    """The query and the key of the wave ``twist``, [8] each; all numbers positive."""
-    return bump(8, 2, 3), 1 - torch.arange(8, dtype=torch.float64) / 10
-
-
-def ring_and_sheet() -> tuple[Tensor, Tensor]:
-    """Two rings of 32 channels, one after the other, and a sheet of 8 × 8, row by row: [64] each.
-
-    All bumps are 1.1 channels wide, around channel 0 of each ring and in the middle of the sheet.
-    """
-    long, short = (bump(m, center, (m / (2 * math.pi * 1.1)) ** 2) for m, center in ((32, 0), (8, 4)))
-    return torch.cat((long, long)), torch.outer(short, short).flatten()
-
-
-def random_gradients() -> dict[str, list[list[float]]]:
-    """24 gradients on a ring of 16 channels in Fourier coordinates, ``waves`` [24, 16], and a random
-    ``basis``, a coordinate a row: [16, 16]. The same numbers in every build.
-    """
-    rng = torch.Generator().manual_seed(0)
-    waves = torch.randn(24, 16, generator=rng, dtype=torch.float64)
-    basis = torch.linalg.qr(torch.randn(16, 16, generator=rng, dtype=torch.float64)).Q.mT
-    return {"waves": waves.round(decimals=2).tolist(), "basis": basis.round(decimals=3).tolist()}
-
-
-def smooth_gradients(waves: Tensor, s: float) -> Tensor:
-    """Waves of the Fourier basis added up, mode k times max(k, 1)^{−s}: [..., n] → [..., n], n even."""
-    n = waves.shape[-1]
-    k = 1 + torch.arange(n, dtype=waves.dtype) // 2
-    k[n - 2] = 1  # the constant
-    return (waves / k**s) @ real_fourier_basis(n)[0].mT
-
-
-def first_steps(g: Tensor, basis: Tensor) -> dict[str, Tensor]:
-    """Gradients [..., n] and Adam's first step from them (eq-step-order): one scale for the ring,
-    and Bᵀ sign(B g) in three bases B, a coordinate a row.
-    """
-    fourier = real_fourier_basis(g.shape[-1])[0].mT
-    return {
-        "gradient": g,
-        "scale": g / g.square().mean(-1, keepdim=True).sqrt(),
-        "channels": g.sign(),
-        "random": (g @ basis.mT).sign() @ basis,
-        "fourier": (g @ fourier.mT).sign() @ fourier,
-    }
 
 
 # Pieces of pictures
@@ -276,68 +224,6 @@ def draw_speeds(figure: Figure, start: dict[str, Any]) -> None:
     axes[0].set(ylabel="position p", yticks=[0, 8, 16])
 
 
-@wave(4.0, p=3)
-def draw_twist(figure: Figure, start: dict[str, Any]) -> None:
-    """Rings of eight bars. On the plain ring all point outward. On the twisted ring those that have passed
-    the seam point inward; eight positions later these point outward and the others inward. Below: the score
-    of a query and a key against the offset. The score on the plain ring repeats after 8. On the twisted ring
-    it comes back with its sign reversed after 8 and repeats after 16.
-    """
-    q, k = twisting_pair()
-    n, p = len(q), start["p"]
-    (upper,), (lower,) = figure.subfigures(2, 1, squeeze=False)
-    for ax, (name, values, at) in zip(
-        upper.subplots(1, 3),
-        (
-            ("plain", roll(k, p), p),
-            ("twisted", twisted_roll(k, p), p),
-            ("twisted", twisted_roll(k, p + n), p + n),
-        ),
-        strict=True,
-    ):
-        ring_bars(ax, values.clamp(max=0), figures.BLUE)
-        ring_bars(ax, values.clamp(min=0), figures.VERMILION)
-        seam = np.array([-math.sin(math.pi / n), math.cos(math.pi / n)])
-        ax.plot(*np.outer(seam, (0.4, 1.6)), color=figures.INK, linewidth=0.8)
-        ax.text(*(1.7 * seam), "× (−1)" if name == "twisted" else "× 1", fontsize=8, ha="right")
-        ax.set_ylim(-1.7, 2)
-        ax.set_title(f"{name} ring, p = {at}", loc="center")
-    whole, fine = torch.arange(2 * n + 1), torch.linspace(0, 2 * n, 32 * n + 1, dtype=torch.float64)
-    panels = lower.subplots(1, 2, sharey=True)
-    for ax, name, move in zip(panels, ("plain", "twisted"), (roll, twisted_roll), strict=True):
-        score = move(k, whole) @ q / n**0.5
-        colors = np.where(score < 0, figures.BLUE, figures.VERMILION)
-        ax.vlines(whole, 0, score, color=colors, linewidth=1.6)
-        ax.scatter(whole, score, c=colors, s=12, zorder=3)
-        ax.axhline(0, color=figures.MUTED, linewidth=0.6)
-        ax.axvline(n, color=figures.MUTED, linewidth=0.8, linestyle=":")
-        ax.set_title(f"score on the {name} ring", fontsize=9)
-        ax.set(xlabel="offset Δ = p", xticks=[0, n, 2 * n])
-    panels[1].plot(fine, twisted_roll_matrix(n, fine) @ k @ q / n**0.5, color=figures.MUTED, linewidth=1)
-
-
-@wave(2.6, d0=2, d1=-1)
-def draw_axes(figure: Figure, start: dict[str, Any]) -> None:
-    """Left: a sheet of eight by eight channels with a bright patch that has moved. Middle: the score of two
-    rings over all offsets, a cross. Right: the score of the torus, a spot.
-    """
-    rings, sheet = ring_and_sheet()
-    offsets = torch.cartesian_prod(*[torch.arange(-7, 8)] * 2)
-    by_rings = axial_roll(rings.expand(len(offsets), -1), offsets) @ rings
-    by_torus = torus_roll(sheet.expand(len(offsets), -1), offsets, (8, 8)) @ sheet
-    at = torch.tensor([start["d0"], start["d1"]])
-    panels = figure.subplots(1, 3)
-    panels[0].imshow(torus_roll(sheet, at, (8, 8)).unflatten(0, (8, 8)))
-    panels[0].set(title="a sheet, moved", xticks=[], yticks=[])
-    for ax, score, title in (
-        (panels[1], by_rings, "score of two rings"),
-        (panels[2], by_torus, "of the torus"),
-    ):
-        ax.imshow(score.unflatten(0, (15, 15)), extent=(-7.5, 7.5, 7.5, -7.5))
-        ax.plot(at[1], at[0], "s", color=figures.ON_DARK, markersize=7, markerfacecolor="none")
-        ax.set(title=title, xlabel="Δx", ylabel="Δy", xticks=[-7, 0, 7], yticks=[-7, 0, 7])
-
-
 @wave(4.2, **random_angles(), list="ring", own=[], m=8, wavelength=1, G=16, i=2)
 def draw_circle(figure: Figure, start: dict[str, Any]) -> None:
     """Two rows, one a list of angles. Left: the angles as points on the unit circle, joined to their mirror
@@ -394,41 +280,6 @@ def draw_picture(figure: Figure, start: dict[str, Any]) -> None:
     figure.supylabel("logarithm of the weight, 0 where all are equal", fontsize=9)
 
 
-GROUPS = {
-    "distances": ["shaw", "t5-bias", "alibi"],
-    "none and tables": ["none", "sinusoidal", "learned"],
-    "rotations": ["rope", "roll-twin"],
-    "rings": ["roll", "continuous-roll"],
-    "rings of several speeds": ["multiplexed-roll"],
-}
-"""Encodings of text, with all their options, that the wave ``positions`` shows at once."""
-
-
-@wave(4.2, p=64, step=8, trained=64, bits={}, groups=GROUPS, group="distances")
-def draw_positions(figure: Figure, start: dict[str, Any]) -> None:
-    """Lines of bits per character against position in windows of 512 characters, one an encoding. A vertical
-    line marks 64, the trained length, dotted lines its multiples.
-    """
-    step, trained = start["step"], start["trained"]
-    ax = figure.subplots()
-    ends, seen = {}, Counter[str]()
-    for name, bits in start["bits"].items():
-        if "," in name:
-            continue  # variants are for the moving figure
-        color = figures.color_of(name)
-        style = ("-", "--", ":")[seen[color] % 3]
-        seen[color] += 1
-        places = (np.arange(len(bits)) + 0.5) * step
-        ax.plot(places, bits, style, color=color, linewidth=1.3, label=name)
-        ends[name] = np.array([places[-1], bits[-1]])
-    last = int(ax.dataLim.x1 + step / 2) if ends else trained
-    for p in range(trained, last + 1, trained):
-        ax.axvline(p, color=figures.MUTED, linewidth=0.8, linestyle="-" if p == trained else ":")
-    ax.set(xlabel="position in the window", ylabel="bits per character", xticks=range(0, last + 1, trained))
-    if ends:
-        figures.label_line_ends(ax, ends)
-
-
 @wave(5.2, t=11, run="photographs", layer="all", head="all")
 def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
     """Two rows of square matrices of correlations of channels at moments of training. RollPE's begins with a
@@ -464,43 +315,6 @@ def draw_grow(figure: Figure, start: dict[str, Any]) -> None:
     ax.set(xlabel="epoch", ylabel="correlation")
     ax.set_title("of neighbors; dotted: of any two channels", fontsize=9)
     figures.label_line_ends(ax, ends)
-
-
-STEPS = {
-    "gradient": ("gradient", figures.INK),
-    "scale": ("one scale for the ring", figures.BLUE),
-    "channels": ("step in channels", figures.VERMILION),
-    "random": ("step in a random basis", figures.GREEN),
-    "fourier": ("step in Fourier coordinates", figures.PINK),
-}
-
-
-@wave(6.4, **random_gradients(), s=1, i=1)
-def draw_step(figure: Figure, start: dict[str, Any]) -> None:
-    """Five rows: a gradient g on a ring of sixteen channels, the same with one scale for the ring, and Adam's
-    first step Bᵀ sign(B g) in channels, in a random basis and in Fourier coordinates. Left, bars along the
-    ring; right, the mean power of 24 such vectors by mode, relative to white noise. In all rows but the last
-    the two slowest modes are about three times as strong as in noise, and fast ones are weak. In Fourier
-    coordinates the power is one at every mode, and neighbors are not alike.
-    """
-    waves, basis = (torch.tensor(start[name], dtype=torch.float64) for name in ("waves", "basis"))
-    steps = first_steps(smooth_gradients(waves, start["s"]), basis)
-    rows = figure.subplots(len(STEPS), 2, sharex="col", sharey="col")
-    for (ring, modes), (key, (name, color)) in zip(rows, STEPS.items(), strict=True):
-        x = steps[key]
-        ring.vlines(range(x.shape[-1]), 0, x[start["i"] - 1], color=color, linewidth=7)
-        ring.axhline(0, color=figures.MUTED, linewidth=0.6)
-        ring.set_title(name, fontsize=9, color=color)
-        power = torch.fft.rfft(x, norm="ortho").abs().square() / x.square().mean(-1, keepdim=True)
-        power = power.mean(0)  # relative to white noise
-        modes.vlines(range(len(power)), 0, power, color=color, linewidth=10)
-        modes.axhline(1, color=figures.MUTED, linewidth=0.8, linestyle="--")
-        alike = 1 - float(smoothness_ratio(x).mean())
-        modes.set_title(f"neighbors alike {alike:.2f}".replace("-0.00", "0.00"), fontsize=9, color=color)
-    ring.set(xlabel="channel", xticks=[0, x.shape[-1] - 1])
-    modes.set(xlabel="mode (dashed: white noise)", ylim=(0, 4), xticks=range(len(power)), yticks=[0, 1, 4])
-    rows[2, 0].set_ylabel("gradient or step")
-    rows[2, 1].set_ylabel("mean power of 24")
 
 
 @wave(2.9, sy=0, sx=0, patch=8)
