@@ -379,8 +379,8 @@ fig
 # Both have a price. Two rings of 32 channels suffice for every grid up to 16 patches a side
 # {eq}`eq-distinct-offsets`, but express only sums. A torus expresses everything, but 64 channels make a sheet of
 # $8 \times 8$, which distinguishes all offsets only on grids of up to four patches a side {eq}`eq-grid-offsets`.
-# {numref}`fig-axes-maps` in {doc}`16-lie` shows both for a key that fits best at one offset: the score of two rings is a
-# cross, that of a small torus one point, which comes back a sheet farther on.
+# The maps in {doc}`16-lie` show both for a key that fits best at one offset: the score of two rings is a cross, that of a
+# small torus one point, which comes back a sheet farther on.
 #
 # ## RoPE on two axes
 #
