@@ -126,7 +126,7 @@ Markdown(markdown(rows))
 #
 # - *RoPE leads the table by 3 to 9 points.* By 3.7, and by 4.8 at the better rate.
 # - *A table before every block gains at least a quarter of that.* It gains 0.1, which leaves a point or two open.
-# - *RollPE and RoPE differ by less than 1.5 points.* Wrong at 0.001: RollPE is 8.5 behind. At 0.0005 it is 0.7 behind.
+# - *RollPE and RoPE differ by less than 1.5 points.* Wrong at 0.001: RollPE is 8.5 behind. At half of it, 0.7 behind.
 # - *Multiplexed RollPE is below RollPE.* By 26.4 and 12.2.
 #
 # Predictions of `plans/table1-short-rates.yaml`, made after those runs and about held-out images:

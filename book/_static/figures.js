@@ -22,17 +22,6 @@ const serveFigures = () => {
     code.after(button);
   }
 
-  // A link to the code of a figure opens whatever folds it.
-  for (const link of document.querySelectorAll("a.figure-code[href^='#']")) {
-    const code = document.getElementById(decodeURIComponent(link.hash.slice(1)));
-    if (!code) continue;
-    link.addEventListener("click", () => {
-      for (let at = code.closest("details"); at; at = at.parentElement.closest("details")) at.open = true;
-      code.tabIndex = -1;
-      code.focus({ preventScroll: true });
-    });
-  }
-
   // On a narrow page a picture, a table or a formula that is wider can be moved sideways, also by keyboard.
   const kinds = { "figure-frame": "Figure", "pst-scrollable-table-container": "Table", math: "Formula" };
   const frames = [...document.querySelectorAll(".figure-frame, .pst-scrollable-table-container, div.math")];

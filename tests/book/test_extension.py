@@ -57,7 +57,7 @@ SVG = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="6.1pt">'
     '<path style="stroke: #333333; fill: #ffffff"/></svg>'
 )
-SHOWN = {"csv": "panel,x\n1,2\n", "thinned": 1, "records": ["quick/roll", "quick/none"]}
+SHOWN = {"records": ["quick/roll", "quick/none"]}
 INDEX = """\
 # Numbers
 
@@ -109,8 +109,8 @@ def a_cell(output, tags=(), **metadata):
     return nbformat.v4.new_code_cell("plot()", outputs=[output], execution_count=1, metadata=metadata)
 
 
-def drawn(**said):
-    about = {"image/svg+xml": SHOWN | said}
+def drawn():
+    about = {"image/svg+xml": SHOWN}
     return nbformat.v4.new_output("display_data", {"image/svg+xml": SVG}, metadata=about)
 
 
@@ -119,7 +119,7 @@ def stream(text):
 
 
 def chapter() -> str:
-    """A stamped notebook: a figure, a thinned and a hidden one, and a formula that a cell displays."""
+    """A stamped notebook: two figures and a hidden one, and a formula that a cell displays."""
     one, two, three = (
         {"figure": {"name": name, "caption": "One."}, "image": {"alt": "a"}}
         for name in ("one", "two", "three")
@@ -128,7 +128,7 @@ def chapter() -> str:
     return a_notebook(
         nbformat.v4.new_markdown_cell("# Page"),
         a_cell(drawn(), ["hide-input"], mystnb=one),
-        a_cell(drawn(thinned=3), mystnb=two),
+        a_cell(drawn(), mystnb=two),
         a_cell(drawn(), ["hide-cell"], mystnb=three),
         a_cell(formula),
         rollpe=STAMP,
@@ -219,7 +219,7 @@ def test_paper_says_it_in_a_line_without_links(paper):
 
 def test_on_paper_a_figure_is_one_picture(paper):
     page = paper.markup("index")
-    assert page.count('alt="a"') == 3 and "figure-tools" not in page and not (paper.html / "figures").exists()
+    assert page.count('alt="a"') == 3 and "figure-tools" not in page
     assert "wave-ring" in page and "wave-stage" not in page
 
 
@@ -352,7 +352,7 @@ def test_the_front_page_draws_the_first_recipe_of_the_papers_model_that_has_runs
         assert f"here, {'small ViT' if recipe == 'mini' else 'ViT-S'}," in drawn
         assert f"{epochs} epochs" in drawn
         markup = book.markup("index")
-        assert "Measured: RollPE 90.0 %." in markup and 'href="figures/fig-a.csv"' in markup
+        assert "Measured: RollPE 90.0 %." in markup
         assert f'href="numbers-{recipe}.html#{nodes.make_id(f"{recipe}/roll")}"' in markup
 
 
@@ -439,29 +439,23 @@ def test_a_figure_and_its_page_carry_the_command_that_makes_them_again(site_):
     assert "Make it again" not in site_.text("index"), "an author's figures have no command"
 
 
-def test_a_figure_leads_to_its_numbers_its_code_and_the_records_of_its_runs(site_):
-    page = site_.markup("part/01-page")
-    tools = re.search(r'<div class="figure-tools">.*?</div>', page).group(0)
+def test_a_figure_leads_to_the_records_of_its_runs(site_):
+    tools = re.search(r'<div class="figure-tools">.*?</div>', site_.markup("part/01-page")).group(0)
     links = dict(re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', tools))
-    spoken = {uri: re.sub(r"[\d.]+$", "N", re.sub("<[^>]+>", "", text)) for uri, text in links.items()}
-    assert spoken == {
-        "../figures/one.csv": "Data (CSV) of figure N",
-        "#code-one": "Code of figure N",
-        "../numbers-quick.html#quick-roll": "roll of recipe quick",
-    }, "quick/none has no record here"
-    assert (site_.html / "figures/one.csv").read_text() == SHOWN["csv"]
-    assert re.search(r'<details.*?id="code-one".*?plot.*?</details>', page, re.DOTALL), "inside the fold"
-    assert "Data (CSV, one point in 3)" in site_.text("part/01-page")
+    spoken = {uri: re.sub("<[^>]+>", "", text) for uri, text in links.items()}
+    assert spoken == {"../numbers-quick.html#quick-roll": "roll of recipe quick"}, (
+        "quick/none has no record here"
+    )
 
 
 def test_records_of_several_recipes_are_told_apart():
     def page(cell):
         return f"numbers.html#{cell}"
 
-    (found,) = figures._record_links(["quick/roll", "mini/roll", "quick@topography=ring/roll"], page)
+    found = figures._record_links(["quick/roll", "mini/roll", "quick@topography=ring/roll"], page)
     shown = [re.sub("<span.*", "", text) for text in re.findall(r"<a [^>]*>(.*?)</a>", found)]
     assert shown == ["quick: roll", "mini: roll", "quick: roll (topography=ring)"]
-    (many,) = figures._record_links([f"quick/roll@width=%5B{i}%5D" for i in range(20)], page)
+    many = figures._record_links([f"quick/roll@width=%5B{i}%5D" for i in range(20)], page)
     assert many.startswith("<details><summary>Records of 20 arms</summary>") and "roll@width=[19]<" in many
 
 
@@ -489,18 +483,6 @@ def test_a_moving_figure_has_a_number_a_caption_a_stage_and_a_still_picture(site
     assert "<svg" in (site_.html / picture[2]).read_text()
     start = json.loads(unescape(re.search(r'data-start="([^"]*)"', walk)[1]))
     assert start == WAVES["walk"].start and "data-moving" in walk
-
-
-def test_a_moving_figure_leads_to_the_numbers_and_the_code_of_its_still(site_):
-    tools = re.search(r'<div class="figure-tools">.*?</div>', site_.markup("index")).group(0)
-    uris = re.findall(r'href="([^"]*)"', tools)
-    assert uris[0] == "figures/wave-ring.csv" and uris[2] == "_static/source/figures/ring.js"
-    assert (site_.html / uris[0]).read_text().startswith("panel,kind,series,x,y,value")
-    file, name = uris[1].split("#")
-    code = (site_.html / file).read_text()
-    assert "def draw_ring(" in re.sub("<[^>]+>", "", code.partition(f'id="{name}"')[2])[:40]
-    backs = re.findall(r'class="viewcode-back" href="../../../index.html#([^"]*)"', code)
-    assert len(backs) == 2 and all(f'id="{back}"' in site_.markup("index") for back in backs)
 
 
 def test_mathjax_is_one_local_file(site_):

@@ -5,10 +5,7 @@ Run by ``make check-book`` after ``make book``; not part of ``make test``.
 
 from __future__ import annotations
 
-import csv
 import re
-from pathlib import Path
-from urllib.parse import urldefrag
 
 import pytest
 from built_book import HTML, PAGES
@@ -18,34 +15,9 @@ def pages_with(mark: str) -> list[str]:
     return [name for name in PAGES if mark in (HTML / name).read_text(encoding="utf8")]
 
 
-FIGURES = pages_with('class="figure-tools"')
-CHAPTERS = [name for name in FIGURES if "executed" in name]
+CHAPTERS = [name for name in pages_with("figure-command") if "executed" in name]
 
 pytestmark = pytest.mark.browser
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_leads_to_a_table_of_numbers_and_to_its_code(name, visit):
-    page = visit(name)
-    for tools in page.locator(".figure-tools").all():
-        links = tools.locator("a").all()
-        spoken = [re.sub(r"\s+", " ", link.text_content()) for link in links]
-        assert re.match(r"Data \(CSV.*\) of figure [\d.]+$", spoken[0]), spoken
-        for link in links:
-            file, anchor = urldefrag(link.evaluate("a => a.href"))
-            target = Path(file.removeprefix("file://"))
-            assert target.is_file(), file
-            if anchor and target == HTML / name:
-                assert page.locator(f"[id='{anchor}']").count() == 1
-        table = Path(links[0].evaluate("a => a.href").removeprefix("file://"))
-        rows = list(csv.DictReader(table.open(encoding="utf8")))
-        assert len(rows) > 1 and table.stat().st_size < 1_000_000
-    if name in CHAPTERS:
-        link = page.locator("a.figure-code").first
-        code = page.locator(f"[id='{link.get_attribute('href')[1:]}']")
-        link.focus()
-        page.keyboard.press("Enter")
-        assert code.is_visible() and code.evaluate("c => c === document.activeElement")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -1,8 +1,8 @@
 """The lines under a figure of the book, and its twin for dark pages.
 
-A figure that a notebook's cell made gets links to its numbers (CSV), to the cell and to the records of its
-runs, and the command that makes it again. Every SVG gets a twin in the colors of a dark page. Books of one
-file keep the command alone, because they have nowhere to link to.
+A figure that a notebook's cell made gets links to the records of its runs, and the command that makes it
+again. Every SVG gets a twin in the colors of a dark page. Books of one file keep the command alone, because
+they have nowhere to link to.
 """
 
 from __future__ import annotations
@@ -18,18 +18,14 @@ from urllib.parse import unquote
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from sphinx.util.osutil import relative_uri
 
 from rollpe_book.chapters.stamp import command
 from rollpe_book.extension.site import enclosing_output, is_site
 from rollpe_book.figures.theme import to_dark
 
 RecordPage = Callable[[str], str | None]
-DATA = "figures"
-"""The folder of the site that holds the tables."""
 
 
 class FigureDirective(SphinxDirective):
@@ -41,7 +37,7 @@ class FigureDirective(SphinxDirective):
     choices: ClassVar[Mapping[str, Any]]
 
     def draw(self, name: str) -> tuple[Path, str, dict[str, Any]]:
-        """The path of the picture, its alternative text, and ``csv``, ``thinned`` and ``records``."""
+        """The path of the picture, its alternative text, and ``records`` as in figures.show."""
         raise NotImplementedError
 
     def run(self) -> list[nodes.Node]:
@@ -119,42 +115,16 @@ def outputs_of(executed: Path) -> dict[int, list[dict[str, Any]]]:
         index: [o.get("metadata", {}).get("image/svg+xml", {}) for o in cell.get("outputs", [])]
         for index, cell in enumerate(cells)
     }
-    return {index: [o for o in outputs if "csv" in o] for index, outputs in metadata.items()}
+    return {index: [o for o in outputs if "records" in o] for index, outputs in metadata.items()}
 
 
-def data_link(app: Sphinx, docname: str, figure: nodes.figure, said: str, metadata: dict[str, Any]) -> str:
-    """Write the figure's table into the site and return the link to it, as HTML."""
-    key = figure["ids"][0] if figure["ids"] else f"{docname.replace('/', '-')}-{figure.line or 0}"
-    target = Path(app.outdir, DATA, f"{key}.csv")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(metadata["csv"], encoding="utf8")
-    uri = relative_uri(app.builder.get_target_uri(docname), f"{DATA}/{key}.csv")
-    text = "Data (CSV)" if metadata["thinned"] == 1 else f"Data (CSV, one point in {metadata['thinned']})"
-    return _link(uri, text, said, "download")
-
-
-def _link(uri: str, text: str, spoken: str, extra: str = "") -> str:
-    """A link; screen readers also say ``spoken``, which names the figure."""
+def _link(uri: str, text: str, spoken: str) -> str:
+    """A link; screen readers also say ``spoken``."""
     hidden = f'<span class="visually-hidden"> {escape(spoken)}</span>'
-    return f'<a href="{escape(uri)}" {extra}>{escape(text)}{hidden}</a>'
+    return f'<a href="{escape(uri)}">{escape(text)}{hidden}</a>'
 
 
-def _code_link(figure: nodes.figure, said: str, cell: nodes.Element) -> list[str]:
-    """The link to the cell, whose source becomes its target."""
-    sources = (n for n in cell.findall(nodes.container) if n.get("nb_element") == "cell_code_source")
-    source = next(sources, None)
-    if source is None or not figure["ids"]:
-        return []
-    anchor = f"code-{figure['ids'][0]}"
-    source["ids"].append(anchor)
-    return [_link(f"#{anchor}", "Code", said, 'class="figure-code"')]
-
-
-MANY = 16
-"""Most links to records under a figure that are shown at once."""
-
-
-def _record_links(cells: list[str], record_page: RecordPage) -> list[str]:
+def _record_links(cells: list[str], record_page: RecordPage) -> str:
     """Links to the records of the runs; runs without a record in the book get none."""
     links = []
     several = len({cell.partition("/")[0].partition("@")[0] for cell in cells}) > 1
@@ -166,9 +136,9 @@ def _record_links(cells: list[str], record_page: RecordPage) -> list[str]:
             text += f" ({change})" if change else ""
             links.append(_link(uri, text, f"of recipe {recipe}"))
     listed = ", ".join(links)
-    if len(links) > MANY:
-        return [f"<details><summary>Records of {len(links)} arms</summary>{listed}</details>"]
-    return [f"<span>Records: {listed}</span>"] if links else []
+    if len(links) > 16:
+        return f"<details><summary>Records of {len(links)} arms</summary>{listed}</details>"
+    return f"<span>Records: {listed}</span>" if links else ""
 
 
 def finish_figures(
@@ -181,26 +151,18 @@ def finish_figures(
     _frame_twins(app, doctree)
     outputs = outputs_of(Path(app.env.doc2path(docname))) if stamp else {}
     for figure in list(doctree.findall(nodes.figure)):
-        numbers = app.env.toc_fignumbers.get(docname, {}).get("figure", {})
-        number = next((numbers[i] for i in figure["ids"] if i in numbers), ())
-        said = f"of figure {'.'.join(map(str, number))}" if number else "of this figure"
-        metadata, code = figure.get("rollpe_drawing"), []
+        metadata = figure.get("rollpe_drawing")
         legend = nodes.legend()
         output = enclosing_output(figure) if stamp else None
-        if "rollpe_wave" in figure:
-            code = _wave_links(app, docname, figure, said, legend)
         if output is not None:
             cell = output.parent
             while cell is not None and cell.get("nb_element") != "cell_code":
                 cell = cell.parent
             if cell is not None:
-                code = _code_link(figure, said, cell)
                 of_cell = outputs.get(cell["cell_index"])
                 metadata = of_cell.pop(0) if of_cell else None
-        if is_site(app) and (metadata or code):
-            data = [data_link(app, docname, figure, said, metadata)] if metadata else []
-            records = _record_links(metadata["records"], record_page) if metadata else []
-            row = " ".join([*data, *code, *records])
+        row = _record_links(metadata["records"], record_page) if metadata and is_site(app) else ""
+        if row:
             legend += nodes.raw("", f'<div class="figure-tools">{row}</div>', format="html")
         if output is not None:
             text = command(stamp)
@@ -208,23 +170,6 @@ def finish_figures(
             legend += nodes.paragraph("", *again, classes=["figure-command"])
         if legend.children:
             figure += legend
-
-
-def _wave_links(
-    app: Sphinx, docname: str, figure: nodes.figure, said: str, legend: nodes.legend
-) -> list[str]:
-    """Links to the code of a moving figure and of its still, which links back to the ``legend``."""
-    still = next(figure.findall(addnodes.desc))
-    figure.remove(still)
-    if not is_site(app):
-        return []
-    legend["ids"] += still[0]["ids"]
-    script = f"_static/source/figures/{figure['rollpe_wave']}.js"
-    return [
-        # to which sphinx.ext.viewcode has linked it
-        _link(next(still.findall(nodes.reference))["refuri"], "Code of the still", said),
-        _link(relative_uri(app.builder.get_target_uri(docname), script), "Code of the movement", said),
-    ]
 
 
 def setup(app: Sphinx) -> None:

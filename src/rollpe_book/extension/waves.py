@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from sphinx import addnodes
 from sphinx.application import Sphinx
 
 from rollpe_book.extension.figures import FigureDirective
@@ -62,8 +61,6 @@ class WaveDirective(FigureDirective):
     def run(self) -> list[nodes.Node]:
         (figure,) = super().run()
         figure.insert(0, self.stage)
-        figure += _described(self.arguments[0])
-        figure["rollpe_wave"] = self.arguments[0]
         return [figure]
 
     def draw(self, name: str) -> tuple[Path, str, dict[str, Any]]:
@@ -75,8 +72,7 @@ class WaveDirective(FigureDirective):
             write_data(self.env.app, name, data)
         self.stage = _stage(name, wave.start | more, "moving" in self.options)
         picture = draw_still(name, Path(self.env.doctreedir, "waves"), {"root": root} | more | data)
-        csv = picture.with_suffix(".csv").read_text(encoding="utf8")
-        return picture, wave.label, {"csv": csv, "thinned": 1, "records": []}
+        return picture, wave.label, {"records": []}
 
 
 def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
@@ -87,15 +83,6 @@ def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
         f' role="group" aria-label="Moving figure: {name}" hidden></div>'
     )
     return nodes.raw("", html, format="html", script="waves")
-
-
-def _described(name: str) -> addnodes.desc:
-    """The function that draws the still, for sphinx.ext.viewcode; figures.py makes it a link."""
-    module, function = WAVES[name].draw.__module__, WAVES[name].draw.__name__
-    signature = addnodes.desc_signature(
-        "", "", ids=[f"{module}.{function}"], module=module, fullname=function
-    )
-    return addnodes.desc("", signature, domain="py", objtype="function")
 
 
 def setup(app: Sphinx) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib.pyplot as plt
@@ -14,7 +14,6 @@ from rollpe_book.figures.theme import DIVERGING, INK, MUTED, color_of, drawn_fro
 from rollpe_lab.statistics import summarize
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
@@ -73,10 +72,8 @@ def runs_in_rows(
     bar = {"marker": "|", "markersize": 15, "markeredgewidth": 2.4, "linestyle": "none", "color": INK}
     spread = {"errorbar": t_interval if interval else None, "err_kws": {"linewidth": 2.2, "alpha": 0.4}}
     sns.pointplot(x=x, y=rows, orient="h", **bar, **spread, ax=ax)
-    name_series(ax.lines, ["mean", *(f"{label}, 95 % interval" for label in samples if interval)])
     palette = {label: color_of(label) for label in samples}
     sns.stripplot(x=x, y=rows, hue=rows, palette=palette, legend=False, jitter=False, size=4, ax=ax)
-    name_series(ax.collections, [f"{label}, runs" for label in samples])
     name_rows(ax, list(samples))
     return ax
 
@@ -98,14 +95,7 @@ def runs_beside(
     rows = list(dict.fromkeys(row for row, _ in samples))
     order: dict[str, Any] = {"order": rows, "hue_order": list(colors), "palette": dict(colors)}
     sns.stripplot(x=x, y=y, hue=hue, **order, dodge=True, jitter=False, legend=legend, ax=ax)
-    name_series(ax.collections, [f"{row}, {word}" for row in rows for word in colors])
     return ax
-
-
-def name_series(artists: Iterable[Artist], names: Sequence[str]) -> None:
-    """Name what seaborn drew, for the table of the figure's numbers."""
-    for artist, name in zip(artists, names, strict=True):
-        artist.set_label(name)
 
 
 def accuracy_under(

@@ -19,8 +19,6 @@ from matplotlib.backend_bases import MouseEvent
 from matplotlib.colors import to_hex
 from matplotlib_inline.backend_inline import set_matplotlib_formats
 
-from rollpe_book.figures.data import to_csv
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -106,17 +104,14 @@ def use_theme() -> None:
 
 
 def show(figure: Figure) -> tuple[str, dict[str, Any]]:
-    """What a notebook keeps of a figure: its SVG, and ``csv``, ``thinned`` and ``records`` as metadata.
+    """What a notebook keeps of a figure: its SVG and, as metadata, ``records``.
 
-    ``csv`` and ``thinned`` come from :func:`rollpe_book.figures.data.to_csv`; ``records`` names the runs
-    given to :func:`drawn_from` as recipe/encoding.
+    They name the runs given to :func:`drawn_from` as recipe/encoding.
     """
     keep_words_on_maps(figure)
     file = io.StringIO()
     figure.savefig(file, format="svg", bbox_inches="tight", metadata={"Date": None})
-    csv, thinned = to_csv(figure)
-    records = getattr(figure, "rollpe_records", [])
-    return file.getvalue(), {"csv": csv, "thinned": thinned, "records": records}
+    return file.getvalue(), {"records": getattr(figure, "rollpe_records", [])}
 
 
 def keep_words_on_maps(figure: Figure) -> None:

@@ -26,7 +26,6 @@ from rollpe.textbook import rope_frequencies, rope_score, similarity_kernel
 from rollpe.topography import near_and_any, unpack_correlations
 from rollpe_book import figures
 from rollpe_book.figures import photo, picture
-from rollpe_book.figures.data import to_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -361,5 +360,4 @@ def draw_still(name: str, folder: Path, more: Mapping[str, Any] | None = None) -
         for kind in TYPES:
             date = "Date" if kind == "svg" else "CreationDate"
             figure.savefig(folder / f"wave-{name}.{kind}", metadata={date: None})
-    (folder / f"wave-{name}.csv").write_text(to_csv(figure)[0], encoding="utf8")
     return folder / f"wave-{name}.*"
