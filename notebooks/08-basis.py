@@ -36,7 +36,7 @@ n: int = 16  # channels on the ring [12..32]
 steps: int = 60  # optimizer steps of each training run [40..150]
 seeds: int = 3  # training runs with each optimizer [2..10]
 images: int = 512  # digits to train on [256..1257]
-records: str = "_build/records"  # folder for the record {new folder}
+records: str = "_build/records"  # folder for the record
 
 # %% tags=["hide-input"]
 import itertools

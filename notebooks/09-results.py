@@ -40,7 +40,7 @@ seeds: int = 3  # live runs of each encoding [2..50]
 recipe: str = "quick"  # recipe of the live runs {recipes}
 large: str = "strong"  # recipe of the committed runs; short if it has none {recipes}
 device: str = "auto"  # where to train {device}
-records: str = "_build/records"  # folder of the live records {new folder}
+records: str = "_build/records"  # folder of the live records
 
 # %% tags=["hide-input"]
 import itertools

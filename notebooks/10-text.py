@@ -39,9 +39,9 @@ encoding: str = "roll"  # of the live run {none|learned|rope|roll|roll-twin|shaw
 seed: int = 0  # seed of the live run and of the text that it writes [0..]
 recipe: str = "text"  # recipe of all runs {text}
 train_images: int = 1024  # windows that the live run trains on [64..12288]
-records: str = "data/records"  # folder of the committed records {folder}
-live: str = "_build/records"  # folder of the live record {new folder}
-checkpoints: str = "_build/checkpoints"  # folder of the live model {new folder}
+records: str = "data/records"  # folder of the committed records
+live: str = "_build/records"  # folder of the live record
+checkpoints: str = "_build/checkpoints"  # folder of the live model
 
 # %% tags=["hide-input"]
 import math

@@ -32,10 +32,10 @@ recipe: str = "quick"  # what to train and how {recipes}
 epochs: int = 0  # passes over the training images; 0 keeps the recipe's [0..]
 learning_rate: float = 0.0  # peak of the schedule; 0 keeps the recipe's [0..1]
 batch_size: int = 0  # batch size; 0 keeps the recipe's [0..]
-options: str = ""  # key=value, separated by commas {options of encoding}
-overrides: str = ""  # key=value, separated by commas {overrides of recipe}
+options: str = ""  # key=value, separated by commas
+overrides: str = ""  # key=value, separated by commas
 device: str = "auto"  # where to train {device}
-records: str = "_build/records"  # folder that the record is written to {new folder}
+records: str = "_build/records"  # folder that the record is written to
 
 # %% tags=["hide-input"]
 from pathlib import Path

@@ -22,7 +22,7 @@
 # measured on a CPU; no GPU has been benchmarked.{holds}`measured: cost cpu`{holds}`not measured: cost cuda`
 
 # %% tags=["parameters"]
-folder: str = "data/benchmarks"  # folder of benchmarks {folder}
+folder: str = "data/benchmarks"  # folder of benchmarks
 kinds: str = "cuda,cpu"  # devices, in this order {cuda|cpu,...}
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-cost", "caption": "Time of a training step with each encoding ÷ that without positions: the median over rounds of the quotient within a round (dot), and the quotient of counted operations (line)."}, "image": {"alt": "One row for each encoding with a dot at the quotient of step times and a short line at that of operations, most of them close to one; shaw-kv, lie and multiplexed-roll lie farthest to the right."}}

@@ -30,7 +30,7 @@
 
 # %% tags=["parameters"]
 encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
-records: str = "data/records"  # folder of records {folder}
+records: str = "data/records"  # folder of records
 
 # %% tags=["hide-input"]
 from functools import partial

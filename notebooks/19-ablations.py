@@ -29,7 +29,7 @@
 small: str = "quick"  # recipe of the runs on digits {quick|smoke}
 early: str = "mini"  # recipe of the first runs on CIFAR-100 {mini|short|strong|paper}
 large: str = "short"  # recipe of the long runs on CIFAR-100 {mini|short|strong|paper}
-records: str = "data/records"  # folder of records {folder}
+records: str = "data/records"  # folder of records
 
 # %% tags=["hide-input"]
 import math

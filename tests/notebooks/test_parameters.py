@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-import jupytext
 import pytest
-import yaml
 
 from refusals import refused
 from rollpe_book.chapters import check_parameters, read_parameters
-from rollpe_book.chapters.parameters import Parameter, _pairs
+from rollpe_book.chapters.parameters import Parameter
 from shared import ROOT
 
 CHAPTERS = ROOT / "notebooks"
@@ -22,15 +20,11 @@ kind: str = "flat"  # the shape {flat|round}
 """
 TENTHS = "float = 0.1  # share [0.1..0.9 step 0.1]"
 SEED = "int = 0  # seed"
-READ, WRITTEN = 'str = "there"  # folder {folder}', 'str = "there"  # folder {new folder}'
 
 
 @pytest.fixture
 def notebook(tmp_path):
-    """notebook(lines): the path of one with these parameters, in a project with a folder ``there``."""
-    (tmp_path / "pyproject.toml").touch()
-    (tmp_path / "there").mkdir()
-    (tmp_path / "file").touch()
+    """notebook(lines): the path of one with these parameters."""
 
     def write(lines):
         path = tmp_path / "small.py"
@@ -71,8 +65,6 @@ def test_a_parameters_cell_holds_only_typed_literals(notebook, line):
         ('str = "x"  # {cuda|cpu,...}', ["cpu,cuda"]),
         (TENTHS, ["0.1", "0.2", "0.3", "0.6", "0.7", "0.8", "0.9"]),
         (SEED, [str(2**62)]),
-        (READ, ["there"]),
-        (WRITTEN, ["there", "new/deeper"]),
     ],
 )
 def test_what_is_allowed_is_the_value_as_it_is_written(notebook, line, values, tmp_path):
@@ -101,16 +93,11 @@ def test_what_is_allowed_is_the_value_as_it_is_written(notebook, line, values, t
         *((TENTHS, text, f"x={text} is not allowed") for text in ("0.35", "0.05", "0.95")),
         *((SEED, text, "integer below") for text in ("9" * 19, "-" + "9" * 19, "9" * 400, "1" * 5000)),
         *(("float = 1.0  # [.. step 0.5]", text, "expected a number") for text in ("nan", "inf", "-inf")),
-        *((READ, text, "is no folder. Name") for text in ("", "nowhere", "file", "file/deeper", "a" * 300)),
-        *((WRITTEN, text, "no folder that can be written to") for text in ("", "file", "file/deeper")),
     ],
 )
 def test_what_is_not_allowed_is_refused_in_one_line(notebook, line, text, says):
     with refused(re.escape(says)):
         check_parameters(notebook(f"x: {line}"), {"x": text})
-
-
-NOWHERE = "pyproject.toml/nowhere"
 
 
 @pytest.mark.parametrize(
@@ -123,25 +110,14 @@ NOWHERE = "pyproject.toml/nowhere"
         ("06-continuous", "position", "2", "between 0.1 and 0.9"),
         ("08-basis", "images", "64", "between 256 and 1257"),
         ("08-basis", "steps", "10", "between 40 and 150"),
-        ("08-basis", "records", NOWHERE, NOWHERE),
         ("07-waves", "n", "3", "between 4 and 128"),
         ("07-waves", "head_dim", "20", "from 16 in steps of 8"),
         ("17-topography", "side", "4", "between 8 and 12"),
         ("17-topography", "steps", "1", "between 40 and 300"),
         ("11-train", "device", "foo", "foo"),
-        ("11-train", "records", NOWHERE, NOWHERE),
         ("09-results", "encodings", "roll,foo", "unknown encoding 'foo'"),
-        ("09-results", "records", NOWHERE, NOWHERE),
-        ("18-inside", "records", NOWHERE, NOWHERE),
         ("12-fast", "kinds", "tpu", "not one of cuda, cpu"),
-        ("12-fast", "folder", NOWHERE, NOWHERE),
-        *(("10-text", name, NOWHERE, NOWHERE) for name in ("records", "live", "checkpoints")),
         ("02-distances", "e", "8", "has no parameter 'e'. It takes: d, bits, length, base, seed."),
-        ("11-train", "options", "width=999", "width=999 does not fit"),
-        ("11-train", "options", "speeds=[1", "expected key=value"),
-        ("11-train", "overrides", "epochz=3", "Did you mean 'epochs'"),
-        ("11-train", "overrides", "warmup_epochs=99", "longer than epochs"),
-        ("11-train", "overrides", "patch_size=3,resolutions=[]", "both sides must divide"),
     ],
 )
 def test_a_chapter_refuses_before_it_runs_what_would_fail_or_show_something_else(chapter, name, value, says):
@@ -149,30 +125,11 @@ def test_a_chapter_refuses_before_it_runs_what_would_fail_or_show_something_else
         check_parameters(CHAPTERS / f"{chapter}.py", {name: value})
 
 
-def test_options_may_hold_lists_and_are_read_as_the_chapter_reads_them():
-    given = {
-        "encoding": "multiplexed-roll",
-        "options": "speeds=[1,1], width=8",
-        "overrides": "betas=[0.8,0.9]",
-    }
-    path = CHAPTERS / "11-train.py"
-    assert check_parameters(path, given | {"encoding": "multiplexed-roll"}).items() >= given.items()
-    (cell,) = (c.source for c in jupytext.read(path).cells if "def pairs" in c.source)
-    names: dict = {"yaml": yaml}
-    exec(re.search(r"def pairs.*?(?=\n\n)", cell, re.DOTALL)[0], names)
-    for text in ("", *(given[key] for key in ("options", "overrides")), "augmentation.mixup=0.2,name=a"):
-        assert names["pairs"](text) == _pairs("options", text)
-    assert names["pairs"](given["options"]) == {"speeds": [1, 1], "width": 8}
-
-
 def test_every_chapter_has_bounds_that_allow_its_defaults_and_spaces_in_a_list_are_dropped():
     for path in sorted(CHAPTERS.glob("*.py")):
         defaults = {p.name: p.default for p in read_parameters(path)}
         assert check_parameters(path, defaults) == defaults
         for p in read_parameters(path):
-            assert p.allowed or (path.stem, p.name) == ("18-inside", "encodings"), (
-                f"{path.name}: {p.name} has no bounds"
-            )
-            assert "/" not in str(p.default) or p.allowed in ("{folder}", "{new folder}")
+            assert p.allowed or p.type == "str", f"{path.name}: {p.name} has no bounds"
     spaced = check_parameters(CHAPTERS / "09-results.py", {"encodings": " none, learned+roll "})
     assert spaced == {"encodings": "none,learned+roll"}

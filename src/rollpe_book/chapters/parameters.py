@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from rollpe.errors import InputError, hint
 from rollpe_book.chapters.source import find_source, read_source
-from rollpe_lab.files import read_yaml
-from rollpe_lab.sources import find_root
 
 Value = int | float | bool | str
 TYPES: dict[str, type[Value]] = {"int": int, "float": float, "bool": bool, "str": str}
@@ -35,9 +31,7 @@ class Parameter:
     ``allowed`` is the bracket that may end the help: ``[1..1000]`` (a bound may be left out),
     ``[2..256 step 2]`` (counted from the lower bound), ``{a|b|c}``, or names of the library:
     ``{encodings}``, ``{recipes}``, ``{nyquist}``, ``{device}``. With ``,...`` at its end, as in ``{a|b,...}``
-    or ``{encodings,...}``, the value is a list of such names separated by commas. ``{options of encoding}``
-    and ``{overrides of recipe}`` are pairs ``key=value`` for what the named parameter chooses. ``{folder}``
-    exists, and ``{new folder}`` exists or can be made; both paths begin at the project's root.
+    or ``{encodings,...}``, the value is a list of such names separated by commas.
     """
 
     name: str
@@ -86,8 +80,7 @@ def check_parameters(path: Path | str, given: Mapping[str, object]) -> dict[str,
         if name not in known:
             takes = f"It takes: {', '.join(known) or 'none'}."
             raise InputError(f"{path} has no parameter {name!r}.{hint(name, known)} {takes}")
-        values[name] = _check_allowed(known[name], _convert(known[name], str(text).strip()), path)
-    _try_out({p.name: values.get(p.name, p.default) for p in known.values()}, known, values)
+        values[name] = _check_allowed(known[name], _convert(known[name], str(text).strip()))
     return values
 
 
@@ -103,7 +96,7 @@ def _convert(parameter: Parameter, text: str) -> Value:
         raise InputError(f"{parameter.name}={text!r}: {expected}.") from None
 
 
-def _check_allowed(parameter: Parameter, value: Value, path: Path) -> Value:
+def _check_allowed(parameter: Parameter, value: Value) -> Value:
     allowed = parameter.allowed[1:-1]
     if parameter.allowed.startswith("["):
         _check_range(parameter, float(value))
@@ -114,9 +107,7 @@ def _check_allowed(parameter: Parameter, value: Value, path: Path) -> Value:
         if len(set(names)) < len(names):
             raise InputError(f"{parameter.name}={value!r} names something twice.")
         return ",".join(names)
-    elif allowed in ("folder", "new folder"):
-        _check_folder(parameter, str(value), find_root(path))
-    elif allowed and " of " not in allowed:
+    elif allowed:
         _check_name(parameter.name, allowed, str(value))
     return value
 
@@ -131,19 +122,6 @@ def _check_range(parameter: Parameter, value: float) -> None:
         raise InputError(f"{refused} go from {low or 0} in steps of {step}.")
 
 
-def _check_folder(parameter: Parameter, name: str, root: Path) -> None:
-    """Raise InputError unless the folder is there; of a new one, the folder in which it would be made."""
-    there, new = root / name, parameter.allowed == "{new folder}"
-    while new and not os.path.lexists(there):
-        there = there.parent
-    if not name or not os.path.isdir(there) or (new and not os.access(there, os.W_OK)):
-        what = "is no folder that can be written to" if new else "is no folder"
-        raise InputError(
-            f"{parameter.name}={name!r}: {there} {what}. Name a folder by its path from the project's root, "
-            f"for example {parameter.default}."
-        )
-
-
 def _check_name(parameter: str, allowed: str, name: str) -> None:
     """Raise InputError unless a name is one of ``a|b|c``, or in the library one of ``allowed``."""
     if allowed in ("encodings", "device", "recipes"):
@@ -154,34 +132,8 @@ def _check_name(parameter: str, allowed: str, name: str) -> None:
         raise InputError(f"{parameter}={name!r} is not one of {', '.join(choices)}.")
 
 
-def _try_out(values: Mapping[str, Value], known: Mapping[str, Parameter], given: Mapping[str, Value]) -> None:
-    """Build the model of these options and overrides without data or training; InputError if that fails.
-
-    Nothing is built for a notebook without such parameters, or if no given value decides which model it is.
-    """
-    requested, decide = {}, set[str]()
-    for name, parameter in known.items():
-        what, _, of = parameter.allowed[1:-1].partition(" of ")
-        if of:
-            requested[what] = str(values[of]), _pairs(name, str(values[name]))
-            decide |= {name, of, *_library().RECIPE_KEYS}
-    if given.keys() & decide:
-        recipe, overrides = requested.get("overrides", ("quick", {}))
-        encoding, options = requested.get("options", ("none", {}))
-        _library().build(recipe, values, overrides, encoding, options)
-
-
 def _library() -> ModuleType:
     """The module that needs torch, which takes seconds to load; most parameters need none of it."""
     from rollpe_book.chapters import library  # noqa: PLC0415
 
     return library
-
-
-def _pairs(name: str, text: str) -> dict[str, Any]:
-    """ "a=1,b=[x,y]" → {"a": 1, "b": ["x", "y"]}."""
-    with contextlib.suppress(InputError):
-        pairs = read_yaml("{" + text.replace("=", ": ") + "}", name)
-        if all(value is not None for value in pairs.values()):
-            return pairs
-    raise InputError(f"{name}={text!r}: expected key=value, and commas between several.")

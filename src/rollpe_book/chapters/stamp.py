@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from rollpe_book.chapters.parameters import read_parameters
-from rollpe_book.chapters.source import header, list_notebooks, read_source, sync
+from rollpe_book.chapters.source import header, list_notebooks, read_source
 from rollpe_lab.sources import SRC, find_root, hash_files, hash_json, imports, meaning, module_files
 
 
@@ -75,7 +75,7 @@ def stamp_digest(notebook: Mapping[str, Any]) -> str:
 
 
 def gate(root: Path | str = ".", src: Path = SRC) -> list[str]:
-    """Why executed notebooks, their pairs and the report of the equations may not become the book; or [].
+    """Why executed notebooks and the report of the equations may not become the book; or [].
 
     The digest in a stamp covers cells, outputs and the stamp itself, that of the report every error. It is no
     signature: an edited file with a new digest passes, and so does a run with a wrong clock, a manipulated
@@ -85,21 +85,7 @@ def gate(root: Path | str = ".", src: Path = SRC) -> list[str]:
     folder = root / "book/executed"
     sources = list_notebooks(root)
     reasons = [reason for source in sources for reason in _refuse(source, folder, root, src)]
-    known = {path for s in sources for path in (folder / f"{s.stem}.ipynb", s.with_suffix(".ipynb"))}
-    found = {*(root / "book").rglob("*.ipynb"), *(root / "notebooks").glob("*.ipynb")}
-    strays = [p for p in sorted(found - known) if not {"node_modules", ".ipynb_checkpoints"} & {*p.parts}]
-    reasons += [f"{path.relative_to(root)}: belongs to no notebooks/*.py; delete it" for path in strays]
-    toc = root / "book/_toc.yml"
-    contents = toc.read_text(encoding="utf8").split() if toc.is_file() else []
-    pages = (f"executed/{source.stem}" for source in sources)
-    reasons += [f"book/_toc.yml: does not list {page}" for page in pages if page not in contents]
     reasons += _refuse_report(root / "_build/equations.json", root, src)
-    reasons += [
-        f"{p.relative_to(root)}: missing or no copy of its .py, and readers get it; "
-        "run: rollpe notebook --sync"
-        for p in sync(check=True, root=root)
-        if p in known
-    ]
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 
 
