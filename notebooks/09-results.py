@@ -108,7 +108,7 @@ Markdown(results_table(committed, large).to_markdown())
 # The first runs had the rate 0.001, which the recipe takes from the literature. It was too high, most of all for both RollPEs. At this rate RollPE and
 # its twin, the same functions in another basis, differ by 6.3 points.
 
-# %%
+# %% tags=["hide-input"]
 rates = {"0.001": "short", "0.0005": "short@learning_rate=0.0005"}
 arms = ("axial-rope", "roll-twin", "learned", "roll", "multiplexed-roll")
 rows = [("encoding", *(f"{rate}: {m}" for rate in rates for m in ("%", "loss")))]

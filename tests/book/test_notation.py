@@ -8,7 +8,6 @@ from pkgutil import resolve_name
 
 import pytest
 
-from rollpe.encodings import ENCODINGS
 from shared import DISPLAYED
 
 BOOK = Path(__file__).parents[2] / "book"
@@ -53,48 +52,9 @@ def test_the_equations_of_a_row_contain_its_symbols(cell, symbols, labels):
     assert {label for contain in found.values() for label in contain} == set(labels)
 
 
-def test_no_equation_before_the_first_use_contains_the_symbol():
-    """For symbols of one meaning: of more than one letter, without a word beside them, and in one row."""
-    rows = [(cell, head(symbol), labels) for cell, symbols, labels in first_uses() for symbol in symbols]
-    everywhere = [symbol for _, symbol, _ in rows]
-    compared = 0
-    for cell, symbol, labels in rows:
-        words = re.sub(r"\$[^$]*\$|[,;]", "", cell).strip()
-        if words or len(symbol) == 1 or everywhere.count(symbol) > 1:
-            continue
-        compared += 1
-        assert next(label for label, tex in FORMULAS.items() if shows(tex, symbol)) in labels, symbol
-    assert compared > 30
-
-
-@pytest.mark.parametrize(
-    ("tex", "symbol", "there"),
-    [
-        (r"\frac{QK^\top}{\sqrt{d}}", "d", True),
-        (r"\operatorname{Id}(x)", "d", False),
-        (r"c\bigl( \Delta \bigr) = S^{\,p} x", "c(\\Delta)", True),
-        (r"S^{\,p} x", "S^p", True),
-        (r"\mathrm{Roll}_{wp}", r"\mathrm{Roll}_p", False),
-        (r"\theta_i", r"\eta", False),
-    ],
-)
-def test_symbols_are_found_in_formulas(tex, symbol, there):
-    assert shows(tex, symbol) == there
-
-
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`([a-z0-9_]+(?:\.[a-z0-9_]+)+)`", NOTATION))))
 def test_every_function_that_the_table_names_exists(name):
     assert callable(resolve_name(name if name.startswith("rollpe_lab") else f"rollpe.{name}"))
-
-
-def test_every_other_identifier_is_a_word_of_the_source():
-    source = " ".join(path.read_text(encoding="utf-8") for path in (BOOK.parent / "src").rglob("*.py"))
-    code = [part for row in ROWS for part in re.findall(r"`([^`]+)`", row.split(" | ")[1])]
-    words = {word for part in code for word in re.findall(r"[A-Za-z_]\w+", part) if "." not in part}
-    assert len(words) > 20
-    missing = {word for word in words if not re.search(rf"\b{word}\b", source)}
-    assert not missing, missing
-    assert "roll-twin" in ENCODINGS
 
 
 def test_every_row_of_a_table_has_as_many_cells_as_its_head():

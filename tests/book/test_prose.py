@@ -98,26 +98,3 @@ def test_every_recorded_number_has_its_records():
             waiting = cell.split("/")[0] in ("short", "strong", "paper")
             found = recorded_number(list(find_records(ROOT, cell).values()), metric)
             assert waiting or found != NOT_MEASURED, f"{path.name}: {cell} {metric}"
-
-
-def test_the_list_has_a_kind_and_a_reason_for_each_number_and_nothing_that_is_gone():
-    pages = {path.name: {number for _, number in typed(markdown(path))} for path in PAGES}
-    for entry in QUOTED:
-        assert entry.keys() == {"file", "numbers", "kind", "why"}, entry
-        assert entry["kind"] in ("paper", "definition", "convention"), entry
-        assert len(entry["why"]) > 10, entry
-        said = set().union(*(numbers for name, numbers in pages.items() if fnmatch(name, entry["file"])))
-        gone = set(entry["numbers"]) - said
-        assert not gone, f"{LIST}: {entry['file']} no longer says {', '.join(sorted(gone))}: delete it there"
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("It reached 93.1\n± 0.4 points", ["93.1", "± 0.4"]),
-        ("ninety, or 90 percent", ["90 percent"]),
-        ("```{admonition} In short\nIt is 1.5 times faster.\n```\n", ["1.5"]),
-    ],
-)
-def test_numbers_of_a_kind_that_the_book_lacks_today_are_found_as_well(text, numbers):
-    assert [number for _, number in typed(text)] == numbers

@@ -51,25 +51,14 @@ def queries_and_keys(model: Model) -> Iterator[list[tuple[Tensor, Tensor]]]:
         yield pairs
 
 
-def disorder(pairs: list[tuple[Tensor, Tensor]], kind: str, head_dim: int) -> Tensor:
-    """The topographic loss of one forward pass, a scalar: the mean over layers and waves.
-
-    kind: "ring", "sheet" or "tdann", see `rollpe.topography.topography_loss`. The sheet is the squarest that
-    holds all channels of a head.
-    """
-    sheet = squarest(head_dim) if kind == "sheet" else None
+def disorder(pairs: list[tuple[Tensor, Tensor]], head_dim: int) -> Tensor:
+    """The topographic loss of one forward pass along the ring, a scalar: the mean over layers and waves."""
     waves = [
         (q_wave, k_wave)
         for q, k in pairs
         for q_wave, k_wave in zip(q.split(head_dim, -1), k.split(head_dim, -1), strict=True)
     ]
-    return torch.stack([topography.topography_loss(q, k, kind, sheet=sheet) for q, k in waves]).mean()
-
-
-def squarest(channels: int) -> tuple[int, int]:
-    """rows × columns = channels, as square as possible: 64 → (8, 8), 32 → (4, 8)."""
-    rows = next(r for r in range(int(channels**0.5), 0, -1) if channels % r == 0)
-    return rows, channels // rows
+    return torch.stack([topography.topography_loss(q, k, "ring") for q, k in waves]).mean()
 
 
 @torch.no_grad()

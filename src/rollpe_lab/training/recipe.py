@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError, hint
 from rollpe_lab.files import read_yaml, read_yaml_file
-from rollpe_lab.records.record import EXECUTION, REMOVED, RunId, flatten, slug
+from rollpe_lab.records.record import EXECUTION, RunId, flatten, slug
 from rollpe_lab.training.augment import Augmentation
 from rollpe_lab.training.datasets import CLOUDS, DATASETS, TEXTS
 from rollpe_lab.training.second_moment import Coordinates
@@ -109,8 +109,8 @@ class Recipe(BaseModel):
         Augmentation(), description=f"a mapping with {', '.join(Augmentation.model_fields)}"
     )
 
-    topography: Literal["none", "ring", "sheet", "tdann"] = Field(
-        "none", description="none, ring, sheet or tdann: loss on the order of queries and keys; uncompiled"
+    topography: Literal["none", "ring"] = Field(
+        "none", description="none or ring: loss on the order of queries and keys along the ring; uncompiled"
     )
     topography_weight: float = Field(0.1, ge=0, description="a number ≥ 0: weight of that loss")
 
@@ -140,17 +140,6 @@ class Recipe(BaseModel):
         description="an integer from 0 to 100: moments, evenly spaced from before the first step to after "
         "the last, of which the record keeps the correlations of channels over held-out images",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_removed(cls, values: Any) -> Any:
-        """Older recipes, and those in records, may hold keys of `REMOVED` with their one value."""
-        if not isinstance(values, dict):
-            return values
-        mapping = values.get("augmentation")
-        if isinstance(mapping, dict):
-            values = values | {"augmentation": _kept(mapping, "augmentation.")}
-        return _kept(values, "")
 
     @model_validator(mode="after")
     def _fits(self) -> Recipe:
@@ -205,10 +194,6 @@ class Recipe(BaseModel):
             raise ValueError(
                 f"resolutions={self.resolutions}: allowed are multiples of context={self.context}."
             )
-
-
-def _kept(values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {k: v for k, v in values.items() if (prefix + k, v) not in REMOVED.items()}
 
 
 def recipes() -> list[str]:

@@ -54,7 +54,7 @@ class CompiledModel:
         penalty, self.hooks = None, ExitStack()
         if recipe.topography != "none":
             pairs = self.hooks.enter_context(queries_and_keys(self.model))
-            penalty = partial(disorder, pairs, recipe.topography, self.model.token_encoding.head_dim)
+            penalty = partial(disorder, pairs, self.model.token_encoding.head_dim)
         optimizers = create_optimizers(self.model, recipe, self.mode)
         self.step = Step(self.model, recipe, optimizers, self.mode, penalty=penalty)
         self.ready = False
