@@ -314,7 +314,7 @@ Markdown(markdown(rows))
 #   twice the rate RoPE leads by 3.7, and a table before every block gains 0.1.
 #
 # `plans/ladder-8-token.yaml` and, in the paper's model, `plans/table1-short-table.yaml` ask what size and entry before every block do here.
-# They have no runs yet.
+# Neither has enough runs to say yet.
 # {doc}`19-ablations` has all that these plans predicted.
 
 # %% tags=["hide-input"]
