@@ -15,6 +15,9 @@ import torch
 
 from rollpe.cli import cli
 from rollpe_lab.records import Record, pack_bits
+from rollpe_lab.training.data import Data, ImageData, Split, TextData
+from rollpe_lab.training.datasets import DATASETS
+from rollpe_lab.training.text import CHARACTERS
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -77,6 +80,18 @@ def make_record(encoding="roll", right=150, seed=0, recipe="strong", options=Non
             "wall_seconds": 1.0,
         },
     )
+
+
+def stand_in(name: str, context: int | None = None) -> Data:
+    """A data set of one black image or one window in the shape that the table of data sets names."""
+    dataset = DATASETS[name]
+    label = torch.zeros(1, dtype=torch.long)
+    if dataset.package:
+        one = Split(torch.zeros(1, context or 1, dtype=torch.uint8), label.expand(1, context or 1))
+        return TextData(name, list(CHARACTERS), one, one, one, context or 1)
+    one = Split(torch.zeros(1, *dataset.image_shape, dtype=torch.uint8), label)
+    gray = (0.5,) * dataset.image_shape[0]
+    return ImageData(name, [str(i) for i in range(dataset.classes)], one, one, one, gray, gray)
 
 
 def workflow_script(name: str):

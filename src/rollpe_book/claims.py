@@ -288,7 +288,7 @@ def _verdict(claim: Claim, results: dict[str, CheckResult], evidence: Evidence) 
 
 OTHERS = {
     "short@learning_rate=0.0005": "50 epochs of the paper's model at the rate 0.0005",
-    "short": "the same at 0.001",
+    "short": "50 epochs of the paper's model at the rate 0.001",
     "mini": "10 epochs of a small one",
     "ladder@epochs=30": "30 epochs of it",
     "ladder@depth=10": "10 epochs with twice the blocks",

@@ -12,8 +12,8 @@ from rollpe.errors import InputError
 from rollpe_lab.records import RunId
 from rollpe_lab.training import create_model, load_dataset, load_recipe
 from rollpe_lab.training.canvas import CELLS, COPIES, DIM, SIDE, TEST_COPIES, arrangements
-from rollpe_lab.training.data import stand_in
 from rollpe_lab.training.state import shape_of
+from shared import stand_in
 
 TASKS = ("place", "offset")
 

@@ -22,11 +22,11 @@ from published import Server, body, published
 from refusals import refused
 from rollpe_lab.commands.options import DATASETS as choices
 from rollpe_lab.training import load_dataset
-from rollpe_lab.training.data import Split, stand_in
+from rollpe_lab.training.data import Split
 from rollpe_lab.training.datasets import DATASETS, TEXTS
 from rollpe_lab.training.fetch import RETRIES, fetch, verify
 from rollpe_lab.training.state import shape_of
-from shared import ROOT
+from shared import ROOT, stand_in
 
 FOLDER, ARCHIVE = CIFAR100.base_folder, CIFAR100.filename
 REAL = ROOT / "data"

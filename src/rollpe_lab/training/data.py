@@ -98,18 +98,6 @@ def load_dataset(
     return _made_of_digits(name, held_out)
 
 
-def stand_in(name: str, context: int | None = None) -> Data:
-    """A data set of one black image or one window in the right shape, for work that precedes the download."""
-    dataset = DATASETS[name]
-    label = torch.zeros(1, dtype=torch.long)
-    if dataset.package:
-        one = Split(torch.zeros(1, context or 1, dtype=torch.uint8), label.expand(1, context or 1))
-        return TextData(name, list(text.CHARACTERS), one, one, one, context or 1)
-    one = Split(torch.zeros(1, *dataset.image_shape, dtype=torch.uint8), label)
-    gray = (0.5,) * dataset.image_shape[0]
-    return ImageData(name, [str(i) for i in range(dataset.classes)], one, one, one, gray, gray)
-
-
 # Reading
 
 
