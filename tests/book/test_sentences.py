@@ -75,7 +75,7 @@ def test_on_digits_a_table_falls_behind_because_it_starts_small() -> None:
     rolled = f"quick-why@learning_rate=0.001/{ROLL}", f"quick-why@epochs=32,learning_rate=0.002/{ROLL}"
     assert lead((rolled[0], small)).low > 10 and lead((rolled[0], large)).high < 0
     assert lead((rolled[1], longer[0])).high < 10
-    assert says("book/encodings.md", "about that of the tokens is best on digits and on text")
+    assert says("book/encodings.md", "About that of the tokens is best on digits and on text")
     assert mean(f"quick-why@learning_rate=0.004/{TABLE}@std=0.2") < mean(large)
     assert says("README.md", "On text, where tokens are small as well, 0.02 is best.")
     assert says("book/index.md", "On text, where the characters start at 0.02, too, a larger table is worse.")
@@ -137,6 +137,13 @@ def test_the_papers_model_has_one_run_of_each_encoding() -> None:
     assert says("book/run.md", "four encodings gain 9 to 32 points")
     assert f"{twice[0] - twice[1]:.1f}" == "8.5" and twice[1] < twice[2]
     assert f"{twice[1]:.1f}" == "48.8"
+    often, large = (lead((f"{HALF}/{TABLE}@{o}", f"{HALF}/{TABLE}")) for o in ("every_block=true", "std=0.5"))
+    assert [(g.n, f"{g.mean:.2f}") for g in (often, large)] == [(1, "1.25"), (1, "-3.06")]
+    assert 0.2 < often.mean / (rope - table) < 0.3
+    for page in ("README.md", "book/index.md"):
+        assert says(page, "a table drawn at 0.5 is 3.1 points worse")
+        assert says(page, "one before every block takes back a quarter of")
+    assert says("book/encodings.md", "a much smaller one in the paper's model")
     assert says("book/objections.md", "At 0.001 RollPE had 48.8 %, behind the table")
     better = [mean(f"{HALF}/{arm}", held_out) - mean(f"short/{arm}", held_out) for arm in arms]
     assert min(better) > 0
