@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -13,7 +12,7 @@ from torchvision.datasets import CIFAR100
 from torchvision.datasets.utils import check_md5
 
 from rollpe.errors import InputError
-from rollpe_lab.files import ensure_writable, expect_file, write_atomically
+from rollpe_lab.files import ensure_writable, expect_file
 from rollpe_lab.training import text
 from rollpe_lab.training.datasets import DATASETS
 
@@ -35,8 +34,8 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
     """Download the files of a data set to `root` and return their checks, all "ok".
 
     Does nothing if they are intact. Otherwise downloads the archive, or takes one with the published md5 that
-    is in `root`, and extracts the expected members that are missing or damaged. Nothing is unpickled. Without
-    files, as for "digits", the list is empty; texts are installed packages and only checked.
+    is in `root`, and extracts the expected members. Nothing is unpickled. Without files, as for "digits",
+    the list is empty; texts are installed packages and only checked.
 
     Of two processes that fetch at once, one waits for the other.
 
@@ -51,8 +50,10 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
     elif _damaged(name, root):
         try:
             with FileLock(root / f".{CIFAR100.filename}.lock"):
-                if damaged := _damaged(name, root):
-                    _extract(_download(root, progress), damaged)
+                for path in (damaged := _damaged(name, root)):
+                    path.unlink(missing_ok=True)
+                if damaged:
+                    _download(root, progress)
         except OSError as error:
             raise InputError(
                 f"cannot write to {root} ({error.strerror or error}): "
@@ -76,8 +77,13 @@ def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
         return [_verify_text(name, dataset.package.repair)]
     if dataset is not DATASETS["cifar100"]:
         return []
+    return [_verify_file(path, md5) for path, md5 in _published(Path(root))]
+
+
+def _published(root: Path) -> list[tuple[Path, str]]:
+    """The files of CIFAR-100 in `root`, and their md5."""
     files = [*CIFAR100.train_list, *CIFAR100.test_list, [CIFAR100.meta["filename"], CIFAR100.meta["md5"]]]
-    return [_verify_file(Path(root) / CIFAR100.base_folder / file, md5) for file, md5 in files]
+    return [(root / CIFAR100.base_folder / file, md5) for file, md5 in files]
 
 
 def _verify_file(path: Path, md5: str) -> FileCheck:
@@ -94,8 +100,8 @@ def _verify_text(name: str, repair: str) -> FileCheck:
     return FileCheck(text.folder(name), "ok", "")
 
 
-def _download(root: Path, progress: bool) -> Path:
-    """The archive in `root`, downloaded unless it is there with its md5."""
+def _download(root: Path, progress: bool) -> None:
+    """The archive's members in `root`, and the archive, downloaded unless it is there with its md5."""
     archive = CIFAR100.filename
     expect_file(root / archive)
     pooch.get_logger().setLevel("WARNING")
@@ -107,21 +113,12 @@ def _download(root: Path, progress: bool) -> Path:
         retry_if_failed=RETRIES,
     )
     downloader = pooch.HTTPDownloader(progressbar=progress, chunk_size=CHUNK, timeout=TIMEOUT)
+    members = [f"{CIFAR100.base_folder}/{path.name}" for path, _ in _published(root)]
     try:
-        return Path(files.fetch(archive, downloader=downloader))
+        files.fetch(archive, pooch.Untar(members, extract_dir="."), downloader)
     except Exception as error:  # of the network, of a malformed answer, or another md5
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(
             f"cannot download {CIFAR100.url} ({reason}): check the network and the room in {root}, "
             f"or place {archive} in {root}/, and run the command again"
         ) from error
-
-
-def _extract(archive: Path, wanted: list[Path]) -> None:
-    """Write these members; others are ignored."""
-    with tarfile.open(archive, "r:gz") as tar:
-        for path in wanted:
-            stream = tar.extractfile(f"{CIFAR100.base_folder}/{path.name}")
-            assert stream is not None  # the archive has its md5
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, stream.read())
