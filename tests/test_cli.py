@@ -219,9 +219,13 @@ def test_a_pipe_a_folder_or_a_device_given_as_a_file_is_one_line_and_no_wait(
     assert "ODD" in err
 
 
-def test_help_answers_without_loading_torch():
-    code = "import sys; sys.argv = ['rollpe', '--help']\nimport rollpe.cli\nassert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+def test_help_and_tables_of_results_load_no_torch():
+    code = """import sys; from rollpe.cli import VERBS, cli
+for words in [["table", "--recipe", "quick"], *([verb, "--help"] for verb in VERBS)]:
+    cli(words, standalone_mode=False)
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
 
 
 def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
@@ -247,8 +251,8 @@ def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
             ["sweep", str(ROOT / "plans/quick.yaml")],
             "the same command resumes",
         ),
-        ("rollpe_lab.commands.data.fetch", ["data", "fetch", "digits"], ""),
-        ("rollpe_lab.commands.data.verify", ["data", "verify", "digits"], ""),
+        ("rollpe_lab.training.fetch.fetch", ["data", "fetch", "digits"], ""),
+        ("rollpe_lab.training.fetch.verify", ["data", "verify", "digits"], ""),
     ],
 )
 def test_an_interruption_is_one_line_that_says_how_to_go_on(
@@ -270,7 +274,7 @@ def test_a_file_that_ends_too_early_is_no_interruption(capsys, monkeypatch):
     def truncated(*_):
         raise EOFError("Compressed file ended before the end-of-stream marker was reached")
 
-    monkeypatch.setattr("rollpe_lab.commands.data.verify", truncated)
+    monkeypatch.setattr("rollpe_lab.training.fetch.verify", truncated)
     status, _, err = run(capsys, "data", "verify", "digits")
     assert status == 2 and "interrupted" not in err and "Compressed file ended" in err
 

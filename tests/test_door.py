@@ -12,9 +12,9 @@ import torch
 import rollpe
 from rollpe import operators, textbook
 from rollpe.encodings import ENCODINGS, encoding_options
-from rollpe.encodings.names import EncodingName, Nyquist, Options, Pairing, Scaling
 from rollpe.encodings.rotary import SCALINGS
 from rollpe.errors import InputError
+from rollpe.names import EncodingName, Nyquist, Options, Pairing, Scaling
 from shared import ROOT
 
 SIZES = {"head_dim": 16, "heads": 2}

@@ -175,7 +175,7 @@ def test_the_recorded_command_asks_for_the_same_benchmark(monkeypatch):
     options |= {"encodings": ["roll", "shaw"]}
     words = shlex.split(run.command_line(options))
     stop = raising(InputError("stop"))
-    monkeypatch.setattr("rollpe_lab.commands.bench.benchmark", stop)
+    monkeypatch.setattr("rollpe_lab.bench.run.benchmark", stop)
     CliRunner().invoke(cli, words[1:])
     assert words[:2] == ["rollpe", "bench"] and stop.call_args.kwargs == options
 

@@ -24,8 +24,8 @@ import torch
 from torch import nn
 
 from rollpe.encodings.base import Encoding, Shape
-from rollpe.encodings.names import ELSEWHERE, EncodingName, Options
 from rollpe.errors import InputError, hint
+from rollpe.names import ELSEWHERE, EncodingName, Options
 
 ENCODINGS: dict[str, type[Encoding]] = {}
 """Every encoding by its public name, in the order of tables."""

@@ -24,11 +24,11 @@ from torch import Tensor
 from rollpe import operators
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.kernels import table_dtype
-from rollpe.encodings.names import Nyquist, WaveScale
 from rollpe.encodings.positions import constant, spans, with_axis
 from rollpe.encodings.registry import register
 from rollpe.encodings.rotary import rotate
 from rollpe.errors import InputError, check_choice, check_whole
+from rollpe.names import Nyquist, WaveScale
 
 DIRECTIONS = (1, -1)
 

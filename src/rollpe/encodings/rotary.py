@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from rollpe import operators, textbook
 from rollpe.encodings.base import Encoding, Shape
-from rollpe.encodings.names import Pairing, Scaling
 from rollpe.encodings.positions import constant
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError, check_choice, check_positive
+from rollpe.names import Pairing, Scaling
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from rollpe_lab.bench.run import benchmark
 from rollpe_lab.commands.options import PATH, device_option, import_option, set_option
 from rollpe_lab.files import ensure_writable
 
@@ -24,6 +23,8 @@ def bench(encodings: str | None, records: Path | None, **settings: Any) -> None:
 
     Example: rollpe bench --device cpu --encodings axial-rope,roll
     """
+    from rollpe_lab.bench.run import benchmark  # noqa: PLC0415 (torch takes seconds)
+
     if records:
         ensure_writable(records)  # before the minutes of timing
     report = benchmark(encodings=None if encodings is None else encodings.split(","), **settings)

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from rollpe_lab.commands.options import DATASETS, root_option
-from rollpe_lab.training.fetch import fetch, verify
 
 
 @click.group()
@@ -32,6 +31,8 @@ def data_fetch(name: str, root: Path) -> None:
 
     Example: rollpe data fetch cifar100
     """
+    from rollpe_lab.training.fetch import fetch  # noqa: PLC0415 (torch takes seconds)
+
     fetch(name, root)
     click.echo(f"{name} is complete and verified under {root}/")
 
@@ -46,6 +47,8 @@ def data_verify(name: str, root: Path) -> None:
 
     Example: rollpe data verify cifar100
     """
+    from rollpe_lab.training.fetch import verify  # noqa: PLC0415 (torch takes seconds)
+
     checks = verify(name, root)
     for check in checks:
         click.echo(f"{check.state:8} {check.path}" + (f"   repair: {check.repair}" if check.repair else ""))

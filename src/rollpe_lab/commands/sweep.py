@@ -8,8 +8,6 @@ from typing import Any
 import click
 
 from rollpe_lab.commands import options as shared
-from rollpe_lab.training import plan as plans
-from rollpe_lab.training import sweep as sweeps
 
 
 @click.command()
@@ -51,6 +49,9 @@ def sweep(
     Example: rollpe sweep plans/quick.yaml --list
     Example: rollpe sweep plans/table1.yaml --budget 25m
     """
+    from rollpe_lab.training import plan as plans  # noqa: PLC0415 (torch takes seconds)
+    from rollpe_lab.training import sweep as sweeps  # noqa: PLC0415
+
     planned = plans.load_plan(file, overrides)
     if show:
         absent = plans.missing(planned, records, retry=True)

@@ -7,9 +7,7 @@ from typing import Any
 
 import click
 
-from rollpe.encodings import changed_options
 from rollpe.errors import InputError
-from rollpe_lab import training
 from rollpe_lab.commands import options as shared
 from rollpe_lab.files import read_yaml
 from rollpe_lab.records import RunId, record_path
@@ -65,6 +63,9 @@ def train(
     Example: rollpe train --encoding roll --recipe quick --seed 0 --set epochs=5
     Example: rollpe train --encoding roll --option width=15 --recipe strong --device cuda
     """
+    from rollpe.encodings import changed_options  # noqa: PLC0415 (torch takes seconds)
+    from rollpe_lab import training  # noqa: PLC0415
+
     encoding_options = {key: read_yaml(value, key) for key, value in options.items()}
     changed_recipe = training.load_recipe(recipe, overrides)
     changed = changed_options(encoding, encoding_options)

@@ -6,11 +6,11 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import unquote
 
-from rollpe.encodings.registry import ENCODINGS
 from rollpe.errors import InputError
+from rollpe.names import EncodingName
 from rollpe_lab.files import markdown
 from rollpe_lab.records.record import Record, comparable
 from rollpe_lab.statistics import Printed, Summary, summarize
@@ -169,11 +169,11 @@ def results_table(records: Sequence[Record], recipe: str) -> Table:
 
     Under a recipe of text, bits per character of the encodings that are measured.
 
-    The others come in the order of ENCODINGS, combinations after their first part, options last.
+    The others come in the order of `EncodingName`, combinations after their first part, options last.
     Intervals are t-intervals over seeds. The paper's values are shown for CIFAR-100 only.
     """
     arms = arms_of(records, recipe)
-    order = {name: index for index, name in enumerate(ENCODINGS)}
+    order = {name: index for index, name in enumerate(get_args(EncodingName))}
     data = _setting(arms, recipe, "data") or _setting({}, recipe.partition("@")[0], "data")
     printed = PAPER_TABLE_1 if data == "cifar100" else {}
 

@@ -4,16 +4,22 @@ run.py is where to begin: `train`, from the recipe to the record. It rests on re
 table), data.py (fetch.py downloads), augment.py, state.py (model, optimizers), step.py and
 compiling.py (one optimizer step), evaluate.py, checkpoint.py, observation.py and
 device.py. plan.py reads plans, estimates.py how long they take, sweep.py trains those that are missing.
+
+The names here are imported when they are first used: recipes are read without torch.
 """
 
-from rollpe_lab.training.checkpoint import load_model
-from rollpe_lab.training.data import load_dataset
-from rollpe_lab.training.device import TrainingError, choose_device
-from rollpe_lab.training.plan import load_plan
-from rollpe_lab.training.recipe import Recipe, load_recipe, recipes
-from rollpe_lab.training.run import train
-from rollpe_lab.training.state import create_model
-from rollpe_lab.training.step import create_optimizers, learning_rate
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rollpe_lab.training.checkpoint import load_model
+    from rollpe_lab.training.data import load_dataset
+    from rollpe_lab.training.device import TrainingError, choose_device
+    from rollpe_lab.training.plan import load_plan
+    from rollpe_lab.training.recipe import Recipe, load_recipe, recipes
+    from rollpe_lab.training.run import train
+    from rollpe_lab.training.state import create_model
+    from rollpe_lab.training.step import create_optimizers, learning_rate
 
 __all__ = [
     "Recipe",
@@ -29,3 +35,21 @@ __all__ = [
     "recipes",
     "train",
 ]
+
+_MODULES = {
+    "checkpoint": ("load_model",),
+    "data": ("load_dataset",),
+    "device": ("TrainingError", "choose_device"),
+    "plan": ("load_plan",),
+    "recipe": ("Recipe", "load_recipe", "recipes"),
+    "run": ("train",),
+    "state": ("create_model",),
+    "step": ("create_optimizers", "learning_rate"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

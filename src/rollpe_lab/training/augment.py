@@ -9,75 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Annotated, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 import torchvision.transforms.v2.functional as tv
-from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Generator, Tensor
 
 from rollpe.errors import InputError
+from rollpe_lab.training.recipe import LEVELS, Augmentation
 
 ASPECT = (3 / 4, 4 / 3)  # height / width of a resized crop, as in torchvision's RandomResizedCrop
 ERASE_AREA, ERASE_ASPECT = (0.02, 0.33), (0.3, 3.3)  # as in torchvision's RandomErasing
 DRAWS = 10  # boxes drawn before giving up, as in both
 BLUR_SIGMA, BLUR_RADIUS = (0.1, 2.0), 6  # pixels; DeiT III's range, cut off at three sigma
 SOLARIZE_THRESHOLD = 128
-LEVELS = 30  # the highest RandAugment magnitude
-
-Probability = Annotated[float, Field(ge=0, le=1)]
-Share = Annotated[float, Field(gt=0, le=1)]
-
-
-class Augmentation(BaseModel):
-    """The changes of a training image, in the order of the fields; all are off by default.
-
-    Whether to mix is decided per batch, and how per image: each has its own partner and weight, and if
-    mixup and cutmix are both on, a fair coin decides between them.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    crop: Literal["none", "pad", "resized"] = Field(
-        "none",
-        description="pad: a window of the padded image; resized: a random part, scaled to full size",
-    )
-    crop_padding: int = Field(4, ge=0, le=1024, description="pixels on each side, for crop='pad'")
-    crop_scale: tuple[Share, Share] = Field(
-        (0.08, 1.0), description="smallest and largest share of the area, for crop='resized'"
-    )
-    flip: Probability = Field(0.0, description="probability of a horizontal flip")
-    policy: Literal["none", "three-augment", "rand-augment"] = Field(
-        "none",
-        description="three-augment: grayscale, solarize or blur; rand-augment: n of 14 operations",
-    )
-    rand_augment: tuple[Annotated[int, Field(ge=1, le=100)], Annotated[int, Field(ge=0, le=LEVELS)]] = Field(
-        (2, 9), description=f"operations per image and their magnitude, 0 to {LEVELS}"
-    )
-    color_jitter: Probability = Field(
-        0.0, description="brightness, contrast, saturation: each times a factor in [1 - s, 1 + s]"
-    )
-    erasing: Probability = Field(0.0, description="probability that a box becomes the mean color")
-    mixup: float = Field(0.0, ge=0, description="alpha of the Beta(alpha, alpha) weight; 0 is off")
-    cutmix: float = Field(0.0, ge=0, description="alpha of the Beta(alpha, alpha) area; 0 is off")
-    mix_probability: Probability = Field(
-        1.0,
-        description="probability that a batch is mixed at all, by mixup, cutmix or both; the others stay as "
-        "they are (mix_prob of Lee et al. 2021)",
-    )
-
-    @model_validator(mode="after")
-    def _scale_in_order(self) -> Augmentation:
-        if self.crop_scale[0] > self.crop_scale[1]:
-            raise ValueError("crop_scale: the smallest share comes first")
-        return self
-
-    @property
-    def mixes(self) -> bool:
-        """Whether targets are shared between two classes."""
-        return self.mixup > 0 or self.cutmix > 0
 
 
 class Augmenter:

@@ -15,20 +15,22 @@ from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rollpe.encodings import outside_files
 from rollpe.errors import InputError, hint
 from rollpe_lab.files import read_yaml, read_yaml_file
 from rollpe_lab.records.record import EXECUTION, RunId, flatten, slug
-from rollpe_lab.training.augment import Augmentation
 from rollpe_lab.training.datasets import CLOUDS, DATASETS, TEXTS
-from rollpe_lab.training.second_moment import Coordinates
 
 FOLDER = Path(__file__).parent / "recipes"
-
 PATCHES = 64
 """Most patches in a row of an image; attention is quadratic in the square of this number."""
 WEIGHTS = 10**9 // 12
 """Largest depth × width²; a block has 12·width² weights."""
+LEVELS = 30  # the highest RandAugment magnitude
+Probability = Annotated[float, Field(ge=0, le=1)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Coordinates = Literal["channels", "random", "fourier", "ring"]
+"""What Adam divides by: a number for each channel of a ring, for each coordinate of a random orthogonal basis
+or of the Fourier basis, or one for a whole ring."""
 
 
 def _whole(
@@ -40,6 +42,55 @@ def _whole(
         f", at most {high:,}".replace("1,000,000", "a million") if high else ""
     )
     return Field(default, ge=low, le=high, description=f"{allowed}: {words}" if words else allowed)
+
+
+class Augmentation(BaseModel):
+    """The changes of a training image, in the order of the fields; all are off by default.
+
+    Whether to mix is decided per batch, and how per image: each has its own partner and weight, and if
+    mixup and cutmix are both on, a fair coin decides between them.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    crop: Literal["none", "pad", "resized"] = Field(
+        "none",
+        description="pad: a window of the padded image; resized: a random part, scaled to full size",
+    )
+    crop_padding: int = Field(4, ge=0, le=1024, description="pixels on each side, for crop='pad'")
+    crop_scale: tuple[Share, Share] = Field(
+        (0.08, 1.0), description="smallest and largest share of the area, for crop='resized'"
+    )
+    flip: Probability = Field(0.0, description="probability of a horizontal flip")
+    policy: Literal["none", "three-augment", "rand-augment"] = Field(
+        "none",
+        description="three-augment: grayscale, solarize or blur; rand-augment: n of 14 operations",
+    )
+    rand_augment: tuple[Annotated[int, Field(ge=1, le=100)], Annotated[int, Field(ge=0, le=LEVELS)]] = Field(
+        (2, 9), description=f"operations per image and their magnitude, 0 to {LEVELS}"
+    )
+    color_jitter: Probability = Field(
+        0.0, description="brightness, contrast, saturation: each times a factor in [1 - s, 1 + s]"
+    )
+    erasing: Probability = Field(0.0, description="probability that a box becomes the mean color")
+    mixup: float = Field(0.0, ge=0, description="alpha of the Beta(alpha, alpha) weight; 0 is off")
+    cutmix: float = Field(0.0, ge=0, description="alpha of the Beta(alpha, alpha) area; 0 is off")
+    mix_probability: Probability = Field(
+        1.0,
+        description="probability that a batch is mixed at all, by mixup, cutmix or both; the others stay as "
+        "they are (mix_prob of Lee et al. 2021)",
+    )
+
+    @model_validator(mode="after")
+    def _scale_in_order(self) -> Augmentation:
+        if self.crop_scale[0] > self.crop_scale[1]:
+            raise ValueError("crop_scale: the smallest share comes first")
+        return self
+
+    @property
+    def mixes(self) -> bool:
+        """Whether targets are shared between two classes."""
+        return self.mixup > 0 or self.cutmix > 0
 
 
 class Recipe(BaseModel):
@@ -291,6 +342,8 @@ def command(recipe: Recipe, run_id: RunId) -> str:
     named = recipe.name.partition("@")[0]
     settings = {base: _settings(base, recipe) for base in ([named] if named in recipes() else recipes())}
     base = min(settings, key=lambda base: len(settings[base]))
+    from rollpe.encodings import outside_files  # noqa: PLC0415 (torch takes seconds)
+
     words = ["rollpe", "train", "--encoding", run_id.encoding, "--recipe", base, "--seed", str(run_id.seed)]
     for file in outside_files(run_id.encoding):
         words += ["--import", os.path.relpath(file)]

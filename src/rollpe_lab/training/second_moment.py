@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,10 +11,7 @@ from torch import Tensor
 from rollpe.encodings import Encoding
 from rollpe.errors import InputError
 from rollpe.operators import real_fourier_basis
-
-Coordinates = Literal["channels", "random", "fourier", "ring"]
-"""What Adam divides by: a number for each channel of a ring, for each coordinate of a random orthogonal basis
-or of the Fourier basis, or one for a whole ring."""
+from rollpe_lab.training.recipe import Coordinates
 
 SEED = 42
 """Of the random bases, one for each ring of a layer; the same in all layers and runs."""
