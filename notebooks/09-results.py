@@ -106,9 +106,8 @@ Markdown(results_table(committed, large).to_markdown())
 # ### The learning rate
 #
 # The first runs had the rate 0.001, which the recipe takes from the literature. It was too high, most of all for both RollPEs. There RollPE is
-# 6.3 points behind its twin, the same functions in another basis. At half of it 0.5 are left.
-# At that rate positions are worth much: without them the model is 9 points behind the table. Multiplexed RollPE gains only 0.8 on that, and
-# fits its training images worse.
+# 6.3 points behind its twin, the same functions in another basis; at half of it, 0.5. Without positions the model is 9 points behind the
+# table, at half the rate. Multiplexed RollPE is 0.8 points better than that, and fits its training images worse.
 
 # %% tags=["hide-input"]
 rates = {"0.001": "short", "0.0005": "short@learning_rate=0.0005"}
