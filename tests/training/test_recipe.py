@@ -93,6 +93,7 @@ def test_a_file_that_is_no_yaml_of_ours_is_refused_in_one_line_without_a_wait(tm
         ("epochs", "true", r"epochs=True: allowed is an integer"),
         ("epochs", 10**30, "epochs"),
         (".", "3", r"recipe key '' is unknown"),
+        ("\udcff", "3", r"recipe: Input should be a valid string"),
         ("epoch", "3", r"'epoch' is unknown\. Did you mean 'epochs'\? Allowed: name, data, "),
         (
             "data",

@@ -316,7 +316,9 @@ def _recipe(values: dict[str, Any]) -> Recipe:
 
 def _line(error: Any) -> str:
     """One of pydantic's errors as one line: key=value, what is allowed."""
-    *outer, key = [str(part) for part in error["loc"]] or [""]
+    if not error["loc"]:  # a key that is no text
+        return f"recipe: {error['msg']}."
+    *outer, key = [str(part) for part in error["loc"]]
     if outer and outer[0] != "augmentation" and not key.isdigit():  # the type that pydantic tried last
         outer, key = [], outer[0]
     fields = (Augmentation if outer[:1] == ["augmentation"] else Recipe).model_fields
@@ -339,11 +341,11 @@ def command(recipe: Recipe, run_id: RunId) -> str:
 
     So a recipe with a name or a file of its own is repeated without that file.
     """
+    from rollpe.encodings import outside_files  # noqa: PLC0415 (torch takes seconds)
+
     named = recipe.name.partition("@")[0]
     settings = {base: _settings(base, recipe) for base in ([named] if named in recipes() else recipes())}
     base = min(settings, key=lambda base: len(settings[base]))
-    from rollpe.encodings import outside_files  # noqa: PLC0415 (torch takes seconds)
-
     words = ["rollpe", "train", "--encoding", run_id.encoding, "--recipe", base, "--seed", str(run_id.seed)]
     for file in outside_files(run_id.encoding):
         words += ["--import", os.path.relpath(file)]
