@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DRAWN = """async () => {
     await document.fonts.ready;
     await window.MathJax?.startup?.promise;
-    const left = [...document.querySelectorAll('.math')].filter(formula => !formula.querySelector('svg'));
+    const formulas = [...document.querySelectorAll('.math:not(tspan)')];
+    const left = formulas.filter(formula => !formula.querySelector('svg'));
     return left.map(formula => formula.textContent);
 }"""
 # The cover, the contents with room for page numbers, a footer for each chapter; the library's names are

@@ -11,19 +11,35 @@ again after a change of either.
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from torch import Tensor
 
 from rollpe.operators import roll
 from rollpe_book import figures
 from rollpe_book.extension.drawings import draw_map
-from rollpe_book.figures.waves import bump, ring_bars
+from rollpe_book.figures.waves import bump
 
 ROOT = Path(__file__).resolve().parent.parent
 STATIC = ROOT / "book/_static"
 POSITIONS = 6
+
+
+def ring_bars(ax: Axes, values: Tensor, color: str) -> None:
+    """One bar for each channel around a ring of radius 1, clockwise from the top."""
+    n = len(values)
+    for i, value in enumerate(values.tolist()):
+        direction = np.array([math.sin(2 * math.pi * i / n), math.cos(2 * math.pi * i / n)])
+        ends = np.stack((direction, (1 + 0.6 * value) * direction))
+        ax.plot(*ends.T, color=color, linewidth=13, solid_capstyle="butt")
+    ax.add_patch(mpl.patches.Circle((0, 0), 1, fill=False, color=figures.MUTED, linewidth=0.8))
+    ax.set_aspect("equal")
+    ax.axis("off")
 
 
 def draw_preview() -> Figure:
@@ -39,8 +55,6 @@ def draw_preview() -> Figure:
     for p in range(POSITIONS):
         ax = figure.add_axes((0.05 + p * width, 0.06, width, 0.36))
         ring_bars(ax, roll(wave, p), figures.VERMILION if p == 0 else figures.BLUE)
-        for bar in ax.lines:
-            bar.set_linewidth(13)
         ax.set(xlim=(-1.75, 1.75), ylim=(-1.75, 1.75))
         ax.text(0, 0, f"{p}", fontsize=24, ha="center", va="center", color=figures.MUTED)
     return figure

@@ -118,6 +118,12 @@ export class Stage {
     return row;
   }
 
+  /** Shapes that drawings name by their ids. */
+  define(shapes) {
+    const svg = `<svg width="0" height="0"><defs>${shapes}</defs></svg>`;
+    this.root.append(element("div", { class: "wave-defs", "aria-hidden": "true" }, svg));
+  }
+
   button(word, press, place = this.controls) {
     const made = element("button", { type: "button", class: "wave-button" }, word);
     made.addEventListener("click", () => press(made));
@@ -279,7 +285,6 @@ export class Stage {
     this.read = read;
     if (this.limit) this.limit(this.state);
     this.shown = { ...this.state };
-    this.root.hidden = false;
     this.root.closest("figure").classList.add("live");
     this.tell();
     this.draw();

@@ -1,4 +1,5 @@
-/* The moving figures: each <div class="wave-stage" data-wave="ring"> becomes sliders, drawings and numbers.
+/* The moving figures: in each <div class="wave-stage" data-wave="ring"> sliders, drawings and numbers replace its
+   still (still.js).
 
    Here: which figures there are. A figure is a file of its own in figures/; one with data-load="NAME" waits for
    the data of that name until its reader comes near. */
@@ -13,7 +14,6 @@ import speeds from "./figures/speeds.js";
 import walk from "./figures/walk.js";
 import { loadData, whenNear } from "./load.js";
 import { Stage } from "./stage.js";
-import { element } from "./svg.js";
 
 const figures = {
   circle,
@@ -26,13 +26,6 @@ const figures = {
   walk,
 };
 
-document.body.append(
-  element(
-    "div",
-    { class: "wave-defs", "aria-hidden": "true" },
-    '<svg width="0" height="0"><defs><marker id="wave-arrow" viewBox="0 0 8 8" refX="5" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0.5L8 4L0 7.5Z" class="arrow"/></marker></defs></svg>',
-  ),
-);
 document.querySelectorAll(".wave-stage").forEach((root) => {
   const draw = figures[root.dataset.wave];
   const name = root.dataset.load;

@@ -40,5 +40,5 @@ def come_near(page) -> None:
     """Wait for the moving figures that fetch their data when their reader comes near; end at the top."""
     for figure in page.locator("figure.wave").all():
         figure.evaluate("figure => figure.scrollIntoView({ behavior: 'instant' })")
-        figure.locator(".wave-stage:not([hidden])").wait_for(timeout=5000)
+        figure.locator(".wave-stage > .wave-panels").wait_for(timeout=5000)
     page.evaluate("scrollTo({ top: 0, behavior: 'instant' })")

@@ -40,7 +40,7 @@ export default (stage) => {
   };
 
   const svg = stage.panel(
-    "<i>e<sup>±iω</sup></i> on the unit circle: drag a point",
+    "<i>e<sup>±iω</sup></i> on the unit circle<span class='on-screen'>: drag a point</span>",
     "The unit circle with a filled point at each angle, joined to its mirror image, a hollow point.",
     250,
     (s, w, h, state) => {

@@ -1,5 +1,5 @@
 import { range } from "../formulas.js";
-import { box, clamp, diverging, each, element, line, px } from "../svg.js";
+import { box, clamp, diverging, each, line, px } from "../svg.js";
 
 const SIDES = [12, 16]; // rows and columns of patches of the photograph
 const WINDOW = 8; // patches along what the models see of it
@@ -37,10 +37,9 @@ const height = (narrow) => (narrow ? 156 : 228);
 export default (stage, { photo, maps }) => {
   const id = `wave-photo-${stage.id}`;
   const size = `width="${SIDES[1]}" height="${SIDES[0]}"`;
-  const picture = `<svg width="0" height="0"><image id="${id}" href="${photo}" ${size}/></svg>`;
-  stage.root.append(element("div", { class: "wave-defs", "aria-hidden": "true" }, picture));
+  stage.define(`<image id="${id}" href="${photo}" ${size}/>`);
   const view = stage.panel(
-    "<b>the photograph</b><br>drag it; click a patch",
+    "<b>the photograph</b><br><span class='on-screen'>drag it; click a patch</span>",
     "The part of a photograph that the models see. A grid marks the patches in its middle; one is the query.",
     height,
     (s, w, h, state) => {

@@ -8,6 +8,9 @@ const against =
 /** (a) A roll beside its Fourier modes. */
 export default (stage) => {
   const query = (n) => bump(n, 0, 4);
+  stage.define(
+    '<marker id="wave-arrow" viewBox="0 0 8 8" refX="5" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0.5L8 4L0 7.5Z" class="arrow"/></marker>',
+  );
   stage.panel(
     "the ring of channels",
     "Bars around a ring of channels: a bump that has moved from channel 0 against the clock.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from docutils import nodes
 from matplotlib.figure import Figure
 from sphinx.application import Sphinx
 
@@ -98,7 +100,7 @@ class DrawingDirective(FigureDirective):
 
     choices = DRAWINGS
 
-    def draw(self, name: str) -> tuple[Path, str, dict[str, Any]]:
+    def draw(self, name: str) -> tuple[nodes.Node, dict[str, Any]]:
         root = project_root(self.env.app)
         for path in sorted((root / RECORDS[0]).glob("*/*/seed-*.json")):
             self.env.note_dependency(str(path))
@@ -109,7 +111,8 @@ class DrawingDirective(FigureDirective):
             drawn, said = DRAWINGS[name](root)
             svg, metadata = figures.show(drawn)
         target.write_text(svg, encoding="utf8")
-        return target, said, metadata
+        uri = "/" + Path(os.path.relpath(target, self.env.srcdir)).as_posix()
+        return nodes.image("", uri=uri, alt=said, classes=["drawing-still"]), metadata
 
 
 def setup(app: Sphinx) -> None:

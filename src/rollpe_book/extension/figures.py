@@ -8,7 +8,6 @@ they have nowhere to link to.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Callable, Mapping
 from html import escape
@@ -36,8 +35,8 @@ class FigureDirective(SphinxDirective):
     option_spec: ClassVar = {"name": directives.unchanged}
     choices: ClassVar[Mapping[str, Any]]
 
-    def draw(self, name: str) -> tuple[Path, str, dict[str, Any]]:
-        """The path of the picture, its alternative text, and ``records`` as in figures.show."""
+    def draw(self, name: str) -> tuple[nodes.Node, dict[str, Any]]:
+        """The picture, and ``records`` as in figures.show where runs have any."""
         raise NotImplementedError
 
     def run(self) -> list[nodes.Node]:
@@ -47,10 +46,8 @@ class FigureDirective(SphinxDirective):
         caption = next(iter(self.parse_content_to_nodes()), None)
         if not isinstance(caption, nodes.paragraph):
             raise self.error(f"{self.name} {name} has no caption")
-        picture, said, metadata = self.draw(name)
-        uri = "/" + Path(os.path.relpath(picture, self.env.srcdir)).as_posix()
-        image = nodes.image("", uri=uri, alt=said, classes=[f"{self.name}-still"])
-        figure = nodes.figure("", image, classes=[self.name], rollpe_drawing=metadata)
+        picture, metadata = self.draw(name)
+        figure = nodes.figure("", picture, classes=[self.name], rollpe_drawing=metadata)
         figure += nodes.caption("", "", *caption.children)
         self.set_source_info(figure)
         self.add_name(figure)
@@ -60,7 +57,7 @@ class FigureDirective(SphinxDirective):
 def add_twins(app: Sphinx, doctree: nodes.document) -> None:
     """Put a dark copy beside each SVG that a cell or the build drew, before Sphinx collects the images."""
     for image in list(doctree.findall(nodes.image)):
-        if enclosing_output(image) is None and not {"wave-still", "drawing-still"} & set(image["classes"]):
+        if enclosing_output(image) is None and "drawing-still" not in image["classes"]:
             continue
         name = image["uri"].removesuffix(".svg").removesuffix(".*")
         light = Path(app.env.relfn2path(f"{name}.svg", app.env.docname)[1])

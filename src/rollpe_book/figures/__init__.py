@@ -1,4 +1,4 @@
-"""Figures: one theme (theme.py), one function for each kind of plot (plots.py), the still pictures of the
+"""Figures: one theme (theme.py), one function for each kind of plot (plots.py), the first values of the
 waves (waves.py), and the numbers of a figure (data.py).
 """
 
