@@ -23,16 +23,10 @@ from rollpe.operators import (
 from rollpe.topography import near_and_any, unpack_correlations
 from rollpe_book.figures import photo as photograph
 from rollpe_book.figures import picture as all_encodings
-from rollpe_book.figures.waves import (
-    WAVES,
-    angle_list,
-    bump,
-    eigenvalue_count,
-    period,
-    walking_pair,
-)
+from rollpe_book.figures.waves import WAVES, bump
 from rollpe_lab.records import read_arrays, read_record, record_path
 from rollpe_lab.training.plan import load_plan
+from scripts import angle_list, eigenvalue_count, period, walking_pair
 
 PAGES = sorted(
     str(path.relative_to(HTML))

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 
 from rollpe import operators, textbook, topography
 from rollpe_book.extension.waves import ON_DEMAND, still
-from rollpe_book.figures.waves import WAVES, angle_list, bump, eigenvalue_count, period
-from scripts import in_node
+from rollpe_book.figures.waves import WAVES, bump
+from scripts import angle_list, eigenvalue_count, in_node, period
 from shared import ROOT
 
 SCRIPTS = ROOT / "book/scripts"

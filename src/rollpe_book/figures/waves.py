@@ -1,4 +1,4 @@
-"""The values that moving figures start from, what they show in words, and the mathematics behind them."""
+"""The values that moving figures start from, and what they show in words."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-
-from rollpe.operators import ring_frequencies, twisted_frequencies
-from rollpe.textbook import rope_frequencies
 
 
 def bump(n: int, center: float, sharpness: float) -> Tensor:
@@ -27,38 +24,6 @@ def random_angles() -> dict[str, list]:
     angles = math.pi * torch.rand(16, generator=rng, dtype=torch.float64)
     contents = torch.randn(3, 2, 32, generator=rng, dtype=torch.float64)
     return {"random": angles.round(decimals=2).tolist(), "contents": contents.round(decimals=2).tolist()}
-
-
-def angle_list(name: str, m: int) -> Tensor:
-    """m angles in radians per position, float64 [m]: those of RoPE ("geometric"), of a "ring" of 2m − 1
-    channels, of a "twisted" ring of 2m, or of two rings of m − 1 and m + 1 channels, m even ("residues").
-    """
-    return {
-        "geometric": rope_frequencies(2 * m),
-        "ring": ring_frequencies(2 * m - 1),
-        "twisted": twisted_frequencies(2 * m),
-        "residues": torch.cat((ring_frequencies(m - 1), ring_frequencies(m + 1)[1:])),  # one constant
-    }[name]
-
-
-def period(frequencies: Tensor) -> int:
-    """The least Δ from 1 to 5000 at which all ω_iΔ are multiples of 2π, to 1e-6; 0 if there is none."""
-    angles = torch.outer(torch.arange(1, 5001), frequencies)
-    rest = torch.remainder(angles + math.pi, 2 * math.pi) - math.pi
-    found = (rest.abs() < 1e-6).all(dim=1).nonzero()
-    return int(found[0]) + 1 if len(found) else 0
-
-
-def eigenvalue_count(frequencies: Tensor) -> int:
-    """How many different numbers e^{±iω_i} there are, to 1e-6: (eq-span)."""
-    values = torch.exp(1j * torch.cat((frequencies, -frequencies)))
-    equal = (values[:, None] - values).abs() < 1e-6
-    return int((~equal.triu(1).any(dim=0)).sum())
-
-
-def walking_pair() -> tuple[Tensor, Tensor]:
-    """The query and the key of the wave ``walk``, [12] each."""
-    return bump(12, 0, 6) + 0.45 * bump(12, 7, 9), bump(12, 2, 3)
 
 
 class Wave(NamedTuple):
