@@ -1,4 +1,4 @@
-"""The ledger: every claim of the paper and of the three teaching documents, with a computed verdict.
+"""The ledger: disputable claims of the paper and of the three teaching documents, with computed verdicts.
 
 claims.yaml holds each claim, the finding that would refute it and its rule, but no verdict. The checks of
 `rollpe_book.equations` decide mathematical claims, conditions on records
@@ -28,9 +28,9 @@ from rollpe_lab.records.record import Record
 from rollpe_lab.statistics import seeds_needed
 
 CLAIMS = Path(__file__).with_suffix(".yaml")
-Decision = Literal["reproduced", "corrected", "refuted", "undecided", "not tested", "no test possible"]
+Decision = Literal["reproduced", "corrected", "refuted", "undecided", "not tested"]
 VERDICTS: tuple[Decision, ...] = get_args(Decision)
-EVIDENCE = ("formulas", "counts", "on the paper's table", "by training")
+EVIDENCE = ("formulas", "on the paper's table", "by training")
 
 
 class _Strict(BaseModel):
@@ -183,8 +183,7 @@ class Claim(_Strict):
     """One claim, in our words, with its place and the rule that decides it.
 
     refuted_by: the finding that would refute it. Exactly one of: checks (labels of `rollpe_book.equations`),
-    records (conditions on runs), needs (why it is not tested, and what would decide it), untestable (why no
-    computation could decide it, here or elsewhere; for interpretive claims).
+    records (conditions on runs), needs (why it is not tested, and what would decide it).
     quote: the sentence itself, verbatim, of every claim that checks contradict. instead: the correct
     statement, shown if the verdict is corrected or refuted. also: other places of the same claim.
     """
@@ -193,22 +192,19 @@ class Claim(_Strict):
     source: str
     place: str = Field(min_length=1)
     also: tuple[str, ...] = ()
-    kind: Literal["mathematical", "empirical", "interpretive"]
+    kind: Literal["mathematical", "empirical"]
     claim: str = Field(min_length=10)
     quote: str | None = None
     refuted_by: str = Field(min_length=10)
     checks: Checks | None = None
     records: Judged | None = None
     needs: str | None = Field(None, min_length=10)
-    untestable: str | None = Field(None, min_length=10)
     instead: str | None = None
 
     @model_validator(mode="after")
     def _one_kind_of_evidence(self) -> Claim:
-        if sum(x is not None for x in (self.checks, self.records, self.needs, self.untestable)) != 1:
-            raise ValueError(f"{self.id}: give exactly one of checks, records, needs, untestable")
-        if self.untestable and self.kind != "interpretive":
-            raise ValueError(f"{self.id}: only an interpretive claim is untestable")
+        if sum(x is not None for x in (self.checks, self.records, self.needs)) != 1:
+            raise ValueError(f"{self.id}: give exactly one of checks, records, needs")
         if self.checks and self.checks.corrected_by and not self.instead:
             raise ValueError(f"{self.id}: corrected_by needs instead, the statement that holds")
         if bool(self.checks and self.checks.fails) != bool(self.quote):
@@ -220,8 +216,6 @@ class Claim(_Strict):
         """The kind of evidence that decides it, one of EVIDENCE; "" for a claim without a rule."""
         if self.records is None:
             return "formulas" if self.checks else ""
-        if self.records.scope.name == "parameters":
-            return "counts"
         return "on the paper's table" if self.records.scope.text == "printed" else "by training"
 
 
@@ -274,8 +268,6 @@ def ledger(
 def _verdict(claim: Claim, results: dict[str, CheckResult], evidence: Evidence) -> Verdict:
     if claim.checks:
         return Verdict(claim, *claim.checks.decide(results))
-    if claim.untestable:
-        return Verdict(claim, "no test possible", claim.untestable)
     if claim.records is None:
         return Verdict(claim, "not tested", claim.needs or "")
     try:
@@ -314,11 +306,6 @@ def _meanwhile(rule: Judged, evidence: Evidence) -> str:
     return "; ".join(found) and f"{' − '.join(rule.arms)} under other recipes: {'; '.join(found)}"
 
 
-def can_be_tested(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """The verdicts that counts are about: all but "no test possible"."""
-    return [v for v in verdicts if v.verdict != "no test possible"]
-
-
 def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """How many claims got each verdict, in the order of VERDICTS."""
     numbers: Counter[str] = Counter(v.verdict for v in verdicts)
@@ -328,7 +315,7 @@ def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
 def tally(verdicts: Sequence[Verdict]) -> list[str]:
     """The verdicts that occur, counted: "29 reproduced (26 formulas, 3 by training)", "18 corrected".
 
-    Reproduced claims are split by evidence, so that proofs and counts are not taken for experiments.
+    Reproduced claims are split by evidence, so that proofs are not taken for experiments.
     """
     parts = {verdict: f"{number} {verdict}" for verdict, number in counts(verdicts).items() if number}
     evidence = Counter(v.claim.evidence for v in verdicts if v.verdict == "reproduced")
@@ -339,8 +326,7 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
 
 def summary(verdicts: Sequence[Verdict]) -> str:
     """Markdown: how many claims of each kind got each verdict, and what the verdicts mean."""
-    possible = can_be_tested(verdicts)
-    kinds = ("mathematical", "empirical", "interpretive")
+    kinds = ("mathematical", "empirical")
     rows = [[kind, *map(str, counts(v for v in verdicts if v.claim.kind == kind).values())] for kind in kinds]
     tested = sum(v.claim.evidence in ("on the paper's table", "by training") for v in verdicts)
     lines = [
@@ -351,9 +337,6 @@ def summary(verdicts: Sequence[Verdict]) -> str:
         "- **Refuted**: not true, as a checked counterexample or a test shows.",
         "- **Undecided**: tested, and the result leaves it open.",
         "- **Not tested**: its runs are missing, or models that are not trained here.",
-        "- **No test possible**: no computation could decide it, here or elsewhere. Its entry says why.",
-        "",
-        f"{len(possible)} of the {len(verdicts)} claims are testable. The counts below leave the others out.",
         "",
         f"{tested} claims have a statistical test on runs or printed results as their rule. Each test counts "
         "by itself: no correction is made for their number.",
@@ -365,7 +348,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
 
 def by_document(verdicts: Sequence[Verdict]) -> dict[str, list[Verdict]]:
     """The claims of each document, those that are not true as stated first."""
-    order = ("refuted", "corrected", "reproduced", "undecided", "not tested", "no test possible")
+    order = ("refuted", "corrected", "reproduced", "undecided", "not tested")
     ranked = sorted(verdicts, key=lambda v: order.index(v.verdict))
     return {source: [v for v in ranked if v.claim.source == source] for source in sources()}
 
@@ -381,8 +364,7 @@ INSTEAD = "Holds instead"
 def details(v: Verdict) -> dict[str, str]:
     """What explains a verdict: sentences by name, INSTEAD first where the claim is wrong."""
     c, fell = v.claim, v.verdict in ("corrected", "refuted")
-    without_result = {"not tested": "Missing", "no test possible": "Reason"}
-    grounds = "Checks" if c.checks else without_result.get(v.verdict, "Result")
+    grounds = "Checks" if c.checks else "Missing" if v.verdict == "not tested" else "Result"
     texts = {
         INSTEAD: (c.instead or "") if fell else "",
         "Kind": c.kind,

@@ -17,7 +17,6 @@ from rollpe_book.claims import (
     Claim,
     Verdict,
     by_document,
-    can_be_tested,
     counts,
     details,
     ledger,
@@ -70,10 +69,9 @@ def test_every_document_has_claims_and_a_claim_one_kind_of_evidence_that_fits_it
     assert {c.source for c in load_claims()} == set(sources())
     for c in load_claims():
         assert len(c.refuted_by) > 20, c.id
-        assert [c.checks, c.records, c.needs, c.untestable].count(None) == 3, c.id
+        assert [c.checks, c.records, c.needs].count(None) == 2, c.id
         assert c.kind != "mathematical" or c.records is None, c.id
         assert c.kind != "empirical" or c.checks is None, c.id
-        assert c.kind != "interpretive" or c.needs or c.untestable, c.id
 
 
 def test_every_check_that_a_claim_names_exists():
@@ -87,7 +85,7 @@ def test_every_rule_on_runs_can_be_decided_by_the_plans():
         (p.recipe.name, p.run_id.slug) for plan in (ROOT / "plans").glob("*.yaml") for p in load_plan(plan)
     )
     for c in load_claims():
-        for arm in c.records.arms if c.evidence in ("by training", "counts") else ():
+        for arm in c.records.arms if c.evidence == "by training" else ():
             enough = planned[c.records.scope.recipe, arm] >= c.records.seeds
             assert enough or arm.startswith("printed/"), (c.id, arm)
 
@@ -106,8 +104,8 @@ def test_flipping_any_check_that_a_claim_names_undoes_its_verdict(c):
 def test_without_other_evidence_the_printed_table_decides_what_it_can():
     found = {v.claim.id: v for v in ledger([], [])}
     for v in found.values():
-        without = "no test possible" if v.claim.untestable else "not tested"
-        assert v.grounds and (v.claim.evidence == "on the paper's table" or v.verdict == without), v.claim.id
+        assert v.grounds, v.claim.id
+        assert v.claim.evidence == "on the paper's table" or v.verdict == "not tested", v.claim.id
     assert found["paper-roll-beats-learned-printed"].verdict == "reproduced"
     assert found["paper-multiplexed-better-printed"].verdict == "reproduced"
     assert "p = 0.041" in found["paper-multiplexed-better-printed"].grounds
@@ -143,8 +141,6 @@ def test_checks_give_the_three_verdicts():
         {"records": {"rule": "better", "of": "printed: roll - lie", "margin": 0.5}},
         {"needs": "A measurement that nobody made.", "kind": "plausible"},
         {"needs": "A measurement that nobody made.", "verdict": "reproduced"},  # by hand
-        {"untestable": "It defines nothing.", "needs": "A measurement.", "kind": "interpretive"},
-        {"untestable": "It defines nothing.", "kind": "empirical"},
     ],
 )
 def test_a_claim_without_exactly_one_sensible_kind_of_evidence_is_refused(fields):
@@ -188,7 +184,6 @@ CHANGES = {  # by measure, the fields of a record that has a value
     "bits #": lambda value: {"bits": {"64": 4 - value, "128": value}},
     "gap": lambda value: {"plain_train_loss": 1 - value},
     "speed": lambda value: {"throughput": value},
-    "parameters": lambda value: {"parameters": value},
 }
 
 
@@ -237,9 +232,8 @@ BITS, FEWER, LOSSES = (2.300, 2.311, 2.305), (2.10, 2.11, 2.12), (0.5, 0.49, 0.4
 LEAN, SAME, FLAT, AHEAD = (0.1, 0.102, 0.104), (100.0,) * 3, (72.0,) * 3, (72.05, 72.15, 72.2)
 KEPT_MUCH, KEPT_LITTLE = ((72, 70.0), (72, 70), (72, 70.1)), ((74, 60),) * 3
 LOST, GUESSED = ((20, 10.5), (20, 10), (20, 10)), ((9, 10.5), (9.5, 10), (10, 10))
-ROLL, GAP, SPEED, LATER, KEPT, PARAMETERS = (
-    f"quick{measure}: roll - learned"
-    for measure in ("", " gap", " speed", " later", " kept at 12 above 10", " parameters")
+ROLL, GAP, SPEED, LATER, KEPT = (
+    f"quick{measure}: roll - learned" for measure in ("", " gap", " speed", " later", " kept at 12 above 10")
 )
 PAPER, ORDER, DECAY = "paper: roll - printed/roll", "quick lead of neighbors: roll", "text decay 16: roll"
 TEXT, MAP = "text bits: learned - roll", "quick lead beyond the first component: roll"
@@ -263,8 +257,6 @@ CASES = [  # rule, of, margin and the runs of learned; runs of roll with the ver
     (("better", "text bits 32: learned - roll", 0.02, BITS), {FEWER: "not tested"}),
     (("better", GAP, 0.02, LOSSES), {(0.8, 0.79, 0.78): "reproduced", (0.2, 0.19, 0.18): "refuted"}),
     (("better", GAP, 0.02, LOSSES), {(0.505, 0.494, 0.5): "refuted", (0.8, 0.5, 0.2): "undecided"}),
-    (("more", PARAMETERS, None, (90,)), {(100,): "reproduced", (90,): "refuted", (): "not tested"}),
-    (("as-many", PARAMETERS, None, (90,)), {(100,): "refuted", (90,): "reproduced"}),
     (("ordered", ORDER, 0.1, ()), {(0.65, 0.66, 0.67): "reproduced", (0.01, -0.02, 0.0): "refuted"}),
     (("ordered", ORDER, 0.1, ()), {(0.05, 0.06, 0.055): "refuted", (0.3, -0.1, 0.1): "undecided"}),
     (("ordered", ORDER, 0.1, ()), {(0.65, 0.66, None): "not tested"}),
@@ -286,7 +278,7 @@ CASES = [  # rule, of, margin and the runs of learned; runs of roll with the ver
 )
 def test_runs_decide_by_a_rule_and_one_example_never_refutes(rule, of, margin, b, a, expected):
     for example in (False, True):
-        c = judged(rule, of, margin, example=example, seeds=1 if of == PARAMETERS else 3)
+        c = judged(rule, of, margin, example=example)
         records, arrays = runs(c, a, b)
         found = verdict_on(c, records, arrays=arrays)
         fell_alone = example and expected == "refuted"
@@ -339,17 +331,6 @@ def test_records_that_lack_a_measure_are_missing_runs(of):
 # What is shown
 
 
-def test_what_no_computation_decides_keeps_its_reason_and_leaves_the_counts():
-    outlook = claim(kind="interpretive", untestable="It defines nothing that could be measured.")
-    missing = claim(needs="A measurement that nobody made.")
-    verdicts = ledger([], [], [outlook, missing])
-    assert [v.verdict for v in verdicts] == ["no test possible", "not tested"]
-    assert [v.claim for v in can_be_tested(verdicts)] == [missing]
-    assert details(verdicts[0])["Reason"] == outlook.untestable
-    page = to_markdown(verdicts)
-    assert "1 of the 2 claims are testable" in page and outlook.untestable in page
-
-
 def test_the_counts_cover_every_claim_in_a_fixed_order():
     verdicts = ledger(all_passed(), [])
     assert tuple(counts(verdicts)) == VERDICTS
@@ -389,9 +370,9 @@ def test_a_claim_is_one_line_and_its_grounds_are_named_for_what_they_are():
         assert wrong == sorted(wrong, reverse=True), "what is wrong comes first"
     for v in verdicts:
         found = details(v)
-        grounds = {"not tested": "Missing", "no test possible": "Reason"}.get(v.verdict, "Result")
+        grounds = "Missing" if v.verdict == "not tested" else "Result"
         grounds = "Checks" if v.claim.checks else grounds
-        assert found.keys() & {"Checks", "Missing", "Reason", "Result"} == {grounds}
+        assert found.keys() & {"Checks", "Missing", "Result"} == {grounds}
         assert ("Rule" in found) == (v.claim.records is not None)
         fell = v.verdict in ("corrected", "refuted")
         assert ("Refuted by" in found) == fell != ("Would be refuted by" in found)

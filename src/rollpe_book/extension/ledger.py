@@ -18,7 +18,6 @@ from rollpe_book.claims import (
     INSTEAD,
     Verdict,
     by_document,
-    can_be_tested,
     counts,
     details,
     ledger,
@@ -67,8 +66,8 @@ class ClaimsDirective(LedgerDirective):
     """``{claims}``: the ledger of the papers' claims, one line each, with what decides it folded under it.
 
     The documents become sections of the page, so that nothing can follow them. With an option only a part:
-    ``:summary:`` the counts by kind and what the verdicts mean; ``:bar:`` the counts of the paper's testable
-    claims as one stacked bar, which is a sentence outside a site.
+    ``:summary:`` the counts by kind and what the verdicts mean; ``:bar:`` the counts of the paper's claims as
+    one stacked bar, which is a sentence outside a site.
     """
 
     option_spec: ClassVar = dict.fromkeys(("bar", "summary"), directives.flag)
@@ -77,9 +76,8 @@ class ClaimsDirective(LedgerDirective):
         verdicts, shown = self.judge()
         paper = [v for v in verdicts if v.claim.source == "paper"]
         if "bar" in self.options:
-            possible = can_be_tested(paper)
-            head = f"The paper's {len(possible)} testable claims by verdict{_others(paper)}."
-            return [nodes.paragraph("", head), self._bar(possible)]
+            head = f"{len(paper)} claims of the paper by verdict."
+            return [nodes.paragraph("", head), self._bar(paper)]
         if "summary" in self.options:
             return self.parse_text_to_nodes(summary(verdicts))
         documents = by_document(verdicts).items()
@@ -89,10 +87,8 @@ class ClaimsDirective(LedgerDirective):
         title = sources()[source]
         section = nodes.section("", nodes.title("", title), names=[nodes.fully_normalize_name(title)])
         self.state.document.note_implicit_target(section, section)
-        possible = can_be_tested(claims)
         cited, _ = self.parse_inline(
-            f"Cited as *{source}*. {len(possible)} testable claims: {', '.join(tally(possible))}"
-            f"{_others(claims)}."
+            f"Cited as *{source}*. {len(claims)} claims: {', '.join(tally(claims))}."
         )
         section += nodes.paragraph("", "", *cited)
         section += nodes.bullet_list("", *(self._item(v, shown) for v in claims), classes=["ledger"])
@@ -128,7 +124,7 @@ class ClaimsDirective(LedgerDirective):
 
     def _bar(self, verdicts: Sequence[Verdict]) -> nodes.Node:
         """Counts of verdicts as one bar, whose segments book.css lays out; a sentence outside a site."""
-        sentence = f"The paper's {len(verdicts)} testable claims: {', '.join(tally(verdicts))}."
+        sentence = f"{len(verdicts)} claims of the paper: {', '.join(tally(verdicts))}."
         if not is_site(self.env.app):
             return nodes.paragraph("", sentence, classes=["verdict-bar"])
         segments = " ".join(
@@ -143,12 +139,6 @@ class ClaimsDirective(LedgerDirective):
 
 def html(text: str) -> nodes.raw:
     return nodes.raw("", text, format="html")
-
-
-def _others(verdicts: Sequence[Verdict]) -> str:
-    """ "; 13 more cannot be tested", or nothing where all can."""
-    number = len(verdicts) - len(can_be_tested(verdicts))
-    return f"; {number} more cannot be tested" if number else ""
 
 
 def slug(name: str) -> str:

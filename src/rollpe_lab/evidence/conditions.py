@@ -174,7 +174,6 @@ MEASURES = {
     "speed": Measure(  # a difference of 100 ln is one in percent
         lambda run, _: 100 * math.log(run.throughput), "training speed on one device", "percent"
     ),
-    "parameters": Measure(lambda run, _: run.parameters),
     "roughness": Measure(lambda run, arrays: float(np.divide(*observation.ring_roughness(arrays(run))))),
     "neighbors": Measure(lambda run, arrays: observation.neighbor_correlation(arrays(run))[0]),
     "any two": Measure(lambda run, arrays: observation.neighbor_correlation(arrays(run))[1]),
