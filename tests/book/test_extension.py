@@ -64,7 +64,6 @@ INDEX = """\
 It reached {num}`quick/roll accuracy` here, again {num}`quick/roll accuracy`,
 {num}`quick/roll accuracy@24` and {num}`quick/spiral accuracy`.
 Text: {num}`text/roll bits`, {num}`text/roll bits@512`.
-{gpu-hours}`paper 3`.
 
 ```{encodings}
 ```
@@ -333,14 +332,6 @@ def test_the_table_of_encodings_says_what_was_tried_and_links_what_was_reached(s
     assert "roll 92.0 ± 2.0 (3) scores yes no – no 1,234" in said and "shaw not measured scores" in said
     table = re.search(r'<table class="[^"]*compact.*?</table>', site_.markup("index"), re.DOTALL)[0]
     assert '<a class="recorded-number reference internal" href="numbers-quick.html#quick-roll"' in table
-
-
-def test_the_hours_of_a_gpu_are_a_range(site_):
-    found = re.search(r"([\d.]+) to ([\d.]+) GPU-hours at a peak of 1000 TFLOP/s", site_.text("index"))
-    assert found and float(found[1]) < float(found[2])
-
-
-# -------------------------------------------------------------------------------------------------- drawings
 
 
 def test_the_front_page_draws_the_first_recipe_of_the_papers_model_that_has_runs(book):

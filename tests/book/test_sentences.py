@@ -8,6 +8,7 @@ import re
 from rollpe_lab.evidence.table import PAPER_TABLE_1
 from rollpe_lab.evidence.words import held_out, lead, mean, runs_by_arm, training_loss, values
 from rollpe_lab.records import find_arrays
+from rollpe_lab.training import load_recipe
 from shared import ROOT
 
 TABLE, ROPE, ROLL = "learned", "axial-rope", "roll"
@@ -149,6 +150,19 @@ def test_the_papers_model_has_one_run_of_each_encoding() -> None:
     assert min(better) > 0
     assert mean(f"{HALF}/learned", training_loss) > mean(f"{HALF}/{ROPE}", training_loss) + 0.1
     assert says("README.md", "and the table fits its training images worse.")
+    took = [
+        run.provenance.wall_seconds
+        for a, runs in runs_by_arm().items()
+        if a.startswith("short")
+        for run in runs.values()
+    ]
+    assert says("book/run.md", f"took {min(took):.0f} to {max(took):.0f} seconds") and 12 * max(took) < 1800
+    epochs = [load_recipe(name).epochs for name in ("short", "strong", "paper")]
+    assert epochs == [50, 100, 400] and says(
+        "book/run.md", "`strong` has twice as many epochs, `paper` eight times."
+    )
+    for page in ("run", "index", "objections"):
+        assert says(f"book/{page}.md", "less than half an hour")
     at_first = [runs[0] for arm, runs in runs_by_arm().items() if arm.startswith("short/")]
     speeds = [round(run.throughput, -2) for run in at_first]
     assert len(speeds) == 6 and says("book/run.md", "`short` has one run of six encodings")
