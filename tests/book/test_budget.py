@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from built_book import ALL_PAGES, HTML, open_context
 
-BYTES = 1_000_000
+BYTES = 1_250_000
 SECONDS = 1.0
 VISITS = 7
 

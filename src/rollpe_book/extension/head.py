@@ -16,7 +16,6 @@ from urllib.parse import urljoin
 
 import yaml
 from docutils import nodes
-from fontTools import subset
 from sphinx.application import Sphinx
 
 from rollpe_book.extension.site import is_site, project_root
@@ -24,30 +23,23 @@ from rollpe_book.pages import render
 
 PREVIEW = "_static/preview.png"
 """The picture that a link to the book shows: 1200×630 pixels, made by workflow/pictures.py."""
-ICONS = 'url(../vendor/fontawesome/webfonts/icons.woff) format("woff")'
 
 
 # What search engines and previews read
 
 
-def first_words(body: str, longest: int = 200) -> str:
+def first_words(body: str) -> str:
     """The text of a page's first paragraph, cut after a word; "" if it has none."""
     found = re.search(r"<p>(.*?)</p>", body, flags=re.DOTALL)
     text = re.sub(
         r'\s*<span class="bibtex-citation".*?</span>', "", found[1] if found else "", flags=re.DOTALL
     )
-    return shorten(unescape(re.sub(r"<[^>]+>|\\[()]", "", text)), longest, placeholder="…")
+    return shorten(unescape(re.sub(r"<[^>]+>|\\[()]", "", text)), 200, placeholder="…")
 
 
 def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
     """What a search engine, a preview and a reference manager want to know of a page."""
     citation = yaml.safe_load((project_root(app) / "CITATION.cff").read_text(encoding="utf8"))
-    authors = [
-        {"@type": "Organization", "name": a["name"]}
-        if "name" in a
-        else {"@type": "Person", "name": f"{a['family-names']}, {a['given-names']}"}
-        for a in citation["authors"]
-    ]
     url = context["pageurl"] or ""  # none where the book has no html_baseurl
     return render(
         "head.html",
@@ -58,7 +50,6 @@ def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
         url=url,
         picture=urljoin(url, context["pathto"](PREVIEW, True)),
         citation=citation,
-        authors=authors,
         year=app.config.copyright,
         language=app.config.language,
     )
@@ -144,44 +135,10 @@ def finish_html(html: str, *, search: bool) -> str:
 
 def finish_pages(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and is_site(app):
-        written = []
         for path in sorted(Path(app.outdir).rglob("*.html")):
             if "_static" not in path.relative_to(app.outdir).parts:
                 html = finish_html(path.read_text(encoding="utf8"), search=path.name == "search.html")
                 path.write_text(html, encoding="utf8")
-                written.append(html)
-        slim_icons(Path(app.outdir, "_static"), "".join(written))
-
-
-def slim_icons(static: Path, pages: str) -> None:
-    """Keep of the theme's icons, font and rules, those that the pages show.
-
-    static: the folder _static of the book; pages: the text of all its pages.
-    """
-    # All of them are 240 kB a page: 27 of 37 pages would weigh more than tests/book/test_budget.py allows.
-    sheet = static / "styles/pydata-sphinx-theme.css"
-    css = sheet.read_text(encoding="utf8")
-    script = (static / "scripts/pydata-sphinx-theme.js").read_text(encoding="utf8")
-    shown = set(re.findall(r"\bfa-[a-z0-9-]+", pages + script))
-    rules = r'((?:\.fa-[a-z0-9-]+:before,?)+)\{content:"(?:\\([0-9a-f]+)|[^"]*)"\}'
-    codes = {ord(icon) for icon in re.findall(r'--pst-icon-[a-z-]+:"(.)"', css)}
-
-    def keep(rule: re.Match[str]) -> str:
-        if not shown & set(re.findall(r"fa-[a-z0-9-]+", rule[1])):
-            return ""
-        if rule[2]:
-            codes.add(int(rule[2], 16))
-        return rule[0]
-
-    css = re.sub(rules, keep, css)
-    fonts = static / "vendor/fontawesome/webfonts"
-    options = subset.Options(flavor="woff")
-    font = subset.load_font(str(fonts / "fa-solid-900.ttf"), options)
-    subsetter = subset.Subsetter(options)
-    subsetter.populate(unicodes=codes)
-    subsetter.subset(font)
-    subset.save_font(font, str(fonts / "icons.woff"), options)
-    sheet.write_text(re.sub(r"src:[^}]*?fa-solid-900[^}]*", f"src:{ICONS}", css), encoding="utf8")
 
 
 def setup(app: Sphinx) -> None:
