@@ -1,4 +1,4 @@
-"""What is released: torch alone is enough, no link in the metadata is dead, all files name one version."""
+"""What is released: torch alone is enough, all files name one version, actions are pinned."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def build(folder, out, kind: str, **address: str):
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["address", "no address"])
-def test_built_metadata_has_no_relative_link_and_survives_the_source_distribution(tmp_path, known):
+def test_built_metadata_survives_the_source_distribution(tmp_path, known):
     source = tmp_path / "source"
     shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE"):
@@ -184,12 +184,6 @@ def test_built_metadata_has_no_relative_link_and_survives_the_source_distributio
     always = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     assert [re.match(r"[\w-]+", line)[0] for line in always] == ["torch"]
     assert (f"Repository, {PROJECT}" in metadata.get_all("Project-URL")) == known
-    body = re.sub(r"(?ms)^```.*?^```|`[^`\n]+`", "", metadata.get_payload())
-    targets = re.findall(r"\]\(([^)]*)\)", body) + re.findall(r"""(?:src|href)=["']([^"']*)""", body)
-    assert targets and all(target.startswith("https://") for target in targets)
-    own = {"raw/main/book/_static/map.png", "blob/main/README.md#the-two-commands"}
-    assert ({f"{PROJECT}/{place}" for place in own} < {*targets}) == known
-    assert not re.search(r"^\[[^\]]+\]:|<!--", body, re.MULTILINE)
 
 
 # Workflows
