@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
+
 from rollpe_lab.evidence.table import PAPER_TABLE_1
 from rollpe_lab.evidence.words import held_out, lead, mean, runs_by_arm, training_loss, values
 from rollpe_lab.records import find_arrays
@@ -156,13 +158,14 @@ def test_the_papers_model_has_one_run_of_each_encoding() -> None:
         if a.startswith("short")
         for run in runs.values()
     ]
-    assert says("book/run.md", f"took {min(took):.0f} to {max(took):.0f} seconds") and 12 * max(took) < 1800
+    assert says("book/run.md", f"took {min(took):.0f} to {max(took):.0f} seconds")
+    assert 20 < 12 * np.mean(took) / 60 < 30, "minutes, without compiling"
     epochs = [load_recipe(name).epochs for name in ("short", "strong", "paper")]
     assert epochs == [50, 100, 400] and says(
         "book/run.md", "`strong` has twice as many epochs, `paper` eight times."
     )
     for page in ("run", "index", "objections"):
-        assert says(f"book/{page}.md", "less than half an hour")
+        assert says(f"book/{page}.md", "about half an hour")
     at_first = [runs[0] for arm, runs in runs_by_arm().items() if arm.startswith("short/")]
     speeds = [round(run.throughput, -2) for run in at_first]
     assert len(speeds) == 6 and says("book/run.md", "`short` has one run of six encodings")
