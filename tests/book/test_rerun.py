@@ -1,4 +1,4 @@
-"""Downloads, buttons, costs and errata, in a tiny book built in a temporary folder."""
+"""Downloads, speeds and errata, in a tiny book built in a temporary folder."""
 
 from __future__ import annotations
 

@@ -1,23 +1,19 @@
-"""What a reader takes along: downloads, buttons, the book in other shapes, the project's place on GitHub."""
+"""What a reader takes along: downloads and the project's place on GitHub."""
 
 from __future__ import annotations
 
 import re
 import shutil
-from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 from rollpe_book.chapters.stamp import read_stamp
 from rollpe_book.extension.site import is_site, project_root
 from rollpe_book.pages import render
 from rollpe_lab.records.origin import output
-from rollpe_lab.sources import SRC
 
 PLACEHOLDER = "OWNER/NAME"
 GITHUB = re.compile(
@@ -77,42 +73,7 @@ def name_repository(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = source[0].replace(PLACEHOLDER, owner_name)
 
 
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
-"""Programs that can print the book; without one of them there is no PDF."""
-
-
-class ButtonsDirective(SphinxDirective):
-    """``{buttons} executed/01-order use``: to the first chapter, the PDF and the code.
-
-    The code is on GitHub; without an address there, the second page says how to use it. Only on sites.
-    """
-
-    required_arguments = 2
-
-    def run(self) -> list[nodes.Node]:
-        app = self.env.app
-        if not is_site(app):
-            return []
-        chapter, code = (app.builder.get_relative_uri(self.env.docname, page) for page in self.arguments)
-        owner_name = repository(project_root(app))
-        links = [("Read", chapter)]
-        if any(map(shutil.which, CHROMIUM)):
-            links.append(("PDF", "rollpe.pdf"))
-        links.append(("Code", f"https://github.com/{owner_name}" if owner_name else code))
-        buttons = " ".join(f'<a class="btn" href="{address}">{label}</a>' for label, address in links)
-        return [nodes.raw("", f'<p class="front-buttons">{buttons}</p>', format="html")]
-
-
-def commit_date(name: str, rawtext: str, text: str, *rest: Any) -> tuple[list[nodes.Node], list[Any]]:
-    """``{commit-date}`%B %Y```: when the commit of this book was made; without git, now."""
-    shown = output("git", "-C", str(SRC), "show", "--no-patch", "--format=%cI")
-    when = datetime.fromisoformat(shown) if shown else datetime.now()
-    return [nodes.Text(when.strftime(text))], []
-
-
 def setup(app: Sphinx) -> None:
-    app.add_role("commit-date", commit_date)
-    app.add_directive("buttons", ButtonsDirective)
     app.connect("source-read", name_repository)
     app.connect("doctree-resolved", add_links)
     app.connect("build-finished", copy_notebooks)
