@@ -74,7 +74,7 @@ def stamp_digest(notebook: Mapping[str, Any]) -> str:
     return hash_json({**notebook, "metadata": {**about, "rollpe": stamp}})
 
 
-def gate(root: Path | str = ".", src: Path = SRC) -> list[str]:
+def gate(root: Path | str = ".") -> list[str]:
     """Why executed notebooks and the report of the equations may not become the book; or [].
 
     The digest in a stamp covers cells, outputs and the stamp itself, that of the report every error. It is no
@@ -84,8 +84,8 @@ def gate(root: Path | str = ".", src: Path = SRC) -> list[str]:
     root = find_root(root)
     folder = root / "book/executed"
     sources = list_notebooks(root)
-    reasons = [reason for source in sources for reason in _refuse(source, folder, root, src)]
-    reasons += _refuse_report(root / "_build/equations.json", root, src)
+    reasons = [reason for source in sources for reason in _refuse(source, folder, root)]
+    reasons += _refuse_report(root / "_build/equations.json", root)
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 
 
@@ -93,7 +93,7 @@ def first_line(name: str, message: str) -> str:
     return f"{name}: {message}".strip(": \n").splitlines()[0]
 
 
-def _refuse(source: Path, folder: Path, root: Path, src: Path) -> Iterator[str]:
+def _refuse(source: Path, folder: Path, root: Path) -> Iterator[str]:
     executed = folder / f"{source.stem}.ipynb"
     name = executed.relative_to(root)
     again = f"run: rollpe notebook {source.relative_to(root)}"
@@ -106,7 +106,7 @@ def _refuse(source: Path, folder: Path, root: Path, src: Path) -> Iterator[str]:
         yield f"{name}: edited, it is not what its run left; {again}"
         return
 
-    now = fingerprint(source, root, src)
+    now = fingerprint(source, root)
     words = {
         "source": f"{source.relative_to(root)}",
         "imports": "a file of src/rollpe that it imports",
@@ -143,13 +143,13 @@ def _cells(notebook: Mapping[str, Any]) -> list[tuple[str, str, list[str], Any]]
     return [(kind, text, about.get("tags", []), about.get("mystnb")) for kind, text, about in cells]
 
 
-def _refuse_report(path: Path, root: Path, src: Path) -> Iterator[str]:
+def _refuse_report(path: Path, root: Path) -> Iterator[str]:
     """Why a report of the equations' checks may not be shown; the book itself warns of a missing one."""
     if not path.is_file():
         return
     name = path.relative_to(root)
     again = f"run: rollpe equations --json {name}"
-    now = hash_files(module_files("rollpe_book.equations", src=src), src, meaning)
+    now = hash_files(module_files("rollpe_book.equations"), SRC, meaning)
     try:
         report = json.loads(path.read_text(encoding="utf8"))
         if report.pop("digest") != hash_json(report):

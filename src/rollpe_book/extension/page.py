@@ -47,10 +47,10 @@ LEFT_OUT = {
 """Extensions of the book that serve a site of many pages, its buttons and its theme."""
 
 
-def notebook_page(executed: Path | str, root: Path | str, output: Path | str | None = None) -> Path:
+def notebook_page(executed: Path | str, root: Path | str) -> Path:
     """Write one executed notebook as a page and return its path.
 
-    Without ``output`` the page lies beside a notebook in ``_build/runs``, and for one of the book in
+    The page lies beside a notebook in ``_build/runs``, and for one of the book in
     ``_build/runs/<name>/``, never in the book. At the top stand the parameters that were changed, all others
     folded away, and what the run came from. Links into other pages of the book have no target here and
     become their titles. Mathematics is drawn by a MathJax that lies in the page; moving figures show their
@@ -59,7 +59,7 @@ def notebook_page(executed: Path | str, root: Path | str, output: Path | str | N
     executed, root = Path(executed).resolve(), Path(root).resolve()
     runs = root / "_build/runs"
     folder = executed.parent if executed.is_relative_to(runs) else runs / executed.stem
-    output = Path(output or folder / f"{executed.stem}.html")
+    output = folder / f"{executed.stem}.html"
     body, style = _body(executed, root)
     stamp = read_stamp(executed)
     heading, rest = re.match(r"\s*(.*?</h1>)?(.*)", body, re.DOTALL).groups()  # type: ignore[union-attr]
