@@ -109,10 +109,10 @@ def circulant(column: Tensor) -> Tensor:
     return column[..., (i[:, None] - i) % len(i)]
 
 
-def ring_laplacian(n: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """2I − S − Sᵀ [n, n], the Laplacian of the undirected cycle, with spectrum 4 sin²(πk/n)."""
-    S = shift_matrix(n, dtype)
-    return 2 * torch.eye(n, dtype=dtype) - S - S.T
+def ring_laplacian(n: int) -> Tensor:
+    """2I − S − Sᵀ, float64 [n, n], the Laplacian of the undirected cycle, with spectrum 4 sin²(πk/n)."""
+    S = shift_matrix(n)
+    return 2 * torch.eye(n, dtype=S.dtype) - S - S.T
 
 
 # The Fourier basis.
@@ -352,12 +352,12 @@ def rotate_pairs(x: Tensor, angle: Tensor) -> Tensor:
 # The ring with a twist.
 
 
-def twisted_shift(n: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """N [n, n]: S with the corner entry times (−1)^{n−1}, so that det N = 1 for every n.
+def twisted_shift(n: int) -> Tensor:
+    """N, float64 [n, n]: S with the corner entry times (−1)^{n−1}, so that det N = 1 for every n.
 
     For even n the channel that leaves the ring comes back with its sign reversed; for odd n, N = S.
     """
-    N = shift_matrix(n, dtype)
+    N = shift_matrix(n)
     N[-1, 0] = (-1) ** (n - 1)
     return N
 

@@ -45,8 +45,8 @@ def smoothness_ratio(x: Tensor, sheet: tuple[int, int] | None = None) -> Tensor:
     return energy / norm / max(degree, 1)
 
 
-def position_average_gain(n: int, positions: int, dtype: torch.dtype = torch.float64) -> Tensor:
-    """Power gain of each mode of the ring under averaging over neighboring positions, [n // 2 + 1].
+def position_average_gain(n: int, positions: int) -> Tensor:
+    """Power gain of each mode of the ring under averaging over neighboring positions, float64 [n // 2 + 1].
 
         g_k = |F (1/G) Σ_{p<G} S^{−p} u|²_k / |F u|²_k = (sin(πGk/n) / (G sin(πk/n)))²,  g_0 = 1
 
@@ -57,10 +57,10 @@ def position_average_gain(n: int, positions: int, dtype: torch.dtype = torch.flo
     n: channels of the ring. positions: G, both at least 1 (InputError).
     """
     check_whole(1, n=n, positions=positions)
-    k = torch.arange(1, n // 2 + 1, dtype=dtype)
+    k = torch.arange(1, n // 2 + 1, dtype=torch.float64)
     half = math.pi * k / n
     gain = (torch.sin(positions * half) / (positions * torch.sin(half))).square()
-    return torch.cat((torch.ones(1, dtype=dtype), gain))
+    return torch.cat((k.new_ones(1), gain))
 
 
 def shuffled_ratio(level: Any, n: int) -> Any:
