@@ -1,38 +1,79 @@
-"""Comparison of two computations in a notebook."""
+"""The four words by which a chapter checks its equations, each in the cell under the formula.
+
+A call prints one line, and a failed one stops the notebook. Lists are compared item by item, so one call can
+hold several cases: ``agree("eq-order", [roll(eye(n), n) for n in sizes], [eye(n) for n in sizes])``. A label
+may come several times. `rollpe_book.checks` reads the lines of executed chapters.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+Values = Tensor | ArrayLike | list[Tensor]
 
-def agree(
-    what: str, found: Tensor | ArrayLike, expected: Tensor | ArrayLike, tolerance: float = 1e-12
-) -> None:
-    """Print the largest difference of two results, and stop the notebook if it exceeds the tolerance.
 
-    `what` is the label that is printed. AssertionError if gap(found, expected) > tolerance.
+def agree(label: str, found: Values, expected: Values, tolerance: float = 1e-12) -> None:
+    """Two computations of one thing: print their largest difference.
+
+    `label` is that of the equation, or words where no displayed equation is checked. AssertionError if
+    the difference exceeds the tolerance, ValueError if the shapes differ.
     """
     error = gap(found, expected)
-    print(f"{what}: largest error {error:.1e} (tolerance {tolerance:.0e})")
+    print(f"{label}: largest error {error:.1e} (tolerance {tolerance:.0e})")
     if not error <= tolerance:  # a tolerance that is NaN refuses, too
-        raise AssertionError(f"{what}: {error:.1e} apart, more than {tolerance:.0e}")
+        raise AssertionError(f"{label}: {error:.1e} apart, more than {tolerance:.0e}")
 
 
-def gap(found: Tensor | ArrayLike, expected: Tensor | ArrayLike) -> float:
+def differs(label: str, found: Values, expected: Values, least: float = 1e-6) -> None:
+    """What is not equal, such as a formula that is wrong as printed: AssertionError if the two agree.
+
+    Of a list every item must differ; the smallest difference is printed. What is not finite does not count.
+    """
+    error = min(gaps(found, expected))
+    print(f"{label}: differs by {error:.1e} (at least {least:.0e})")
+    if not least <= error < math.inf:
+        raise AssertionError(f"{label}: {error:.1e} apart, less than {least:.0e} or not finite")
+
+
+def holds(label: str, condition: bool | Tensor | list) -> None:
+    """An inequality, or a statement that is true or false: AssertionError unless all of it is true."""
+    each = condition if isinstance(condition, list) else [condition]
+    conditions = [bool(torch.as_tensor(c).all()) for c in each]
+    true = all(conditions) and conditions != []
+    print(f"{label}: {'holds' if true else 'does not hold'}")
+    if not true:
+        raise AssertionError(f"{label} does not hold")
+
+
+def definition(label: str, why: str) -> None:
+    """An equation with nothing to compute, and why."""
+    print(f"{label}: definition, {why}")
+
+
+def gap(found: Values, expected: Values) -> float:
     """max |found − expected|, computed in float64 or complex128. NaN counts as infinite.
 
-    Tensors, arrays, lists and numbers. A ValueError if the shapes differ (nothing is broadcast) or are empty.
+    Tensors, arrays, numbers, and lists of these. A ValueError if shapes or lengths differ (nothing is
+    broadcast), or if there is nothing to compare.
     """
-    found, expected = _double(found), _double(expected)
-    if found.shape != expected.shape or found.numel() == 0:
-        raise ValueError(f"cannot compare shapes {tuple(found.shape)} and {tuple(expected.shape)}")
-    difference = (found - expected).abs().max().item()
-    return math.inf if math.isnan(difference) else difference
+    return max(gaps(found, expected))
+
+
+def gaps(found: Values, expected: Values) -> Iterator[float]:
+    """The largest difference of each item of two lists, or of two tensors."""
+    several = any(isinstance(v, list) and any(isinstance(i, Tensor) for i in v) for v in (found, expected))
+    pairs = zip(found, expected, strict=True) if several else [(found, expected)]
+    for a, b in ((_double(a), _double(b)) for a, b in pairs):
+        if a.shape != b.shape or a.numel() == 0:
+            raise ValueError(f"cannot compare shapes {tuple(a.shape)} and {tuple(b.shape)}")
+        difference = (a - b).abs().max().item()
+        yield math.inf if math.isnan(difference) else difference
 
 
 def _double(value: Tensor | ArrayLike) -> Tensor:
