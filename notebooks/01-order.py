@@ -36,7 +36,7 @@ from torch import nn
 
 from rollpe import textbook
 from rollpe_book import figures
-from rollpe_book.agree import agree, gap
+from rollpe_book.agree import agree, differs
 from rollpe_lab.training import load_dataset
 
 torch.manual_seed(seed)
@@ -47,7 +47,8 @@ figures.use_theme()
 #
 # Each token has a query (what it looks for), a key (what it can be found by) and a value (what it passes on).
 # Attention gives each token a weighted mean of all values; a weight is large where the query matches the key.
-# Queries, keys and values are the rows of $Q$, $K$ and $V$, and $d$ is the number of channels of a query:
+# Queries, keys and values are the rows of $Q$, $K$ and $V$, and $d$ is the number of channels of a query (the paper's
+# Eq. 1):
 #
 # $$
 # \operatorname{Attn}(Q, K, V) = \operatorname{softmax}\!\left(\frac{QK^\top}{\sqrt{d}}\right) V
@@ -59,9 +60,7 @@ figures.use_theme()
 # \operatorname{softmax}(A)_{ij} = \frac{e^{A_{ij}}}{\sum_{l} e^{A_{il}}}
 # $$ (eq-softmax)
 #
-# The mark beside each equation says whether its check passed. On a screen it unfolds to the error and to the function
-# of `rollpe`, this book's library, that computes the equation. In the cells of the text, we write the equation out.
-# Then `agree` prints the largest difference between two results and stops if it is more than rounding:
+# In the cells of the text, we write each equation out:
 
 
 # %%
@@ -75,11 +74,20 @@ def attention(Q, K, V):
     return softmax(A) @ V
 
 
-Q, K, V = torch.randn(3, 5, 4, dtype=torch.float64)
-A = Q @ K.mT
-agree("our softmax and the library", softmax(A), textbook.softmax(A))
-ours, library = attention(Q, K, V), textbook.attention(Q, K, V)
-agree("our attention and the library", ours, library)
+# %% [markdown]
+# Then `agree` compares the results with those of `rollpe`, this book's library, and here with PyTorch's, too. It prints
+# the largest difference and stops if this is more than rounding. The mark beside each equation says whether its check
+# passed, and on a screen it unfolds to the difference.
+
+# %%
+Q, K = torch.randn(2, 2, 5, 4, dtype=torch.float64)  # two sequences of five tokens
+V = torch.randn(2, 5, 3, dtype=torch.float64)
+A = Q @ K.mT / math.sqrt(4)
+large = textbook.softmax(A + 1000)  # the library avoids overflow
+agree("eq-softmax", [textbook.softmax(A), large], [softmax(A), softmax(A)])
+found = [attention(Q, K, V), textbook.attention(Q, K, V), textbook.scores(Q, K)]
+pytorch = nn.functional.scaled_dot_product_attention(Q, K, V)
+agree("eq-attention", found, [pytorch, pytorch, A])
 
 # %% [markdown]
 # Take three tokens, $a$, $b$ and $c$, with a single channel each. Their queries are $0, 1, 2$, their keys $0,
@@ -98,14 +106,12 @@ agree("our attention and the library", ours, library)
 q = torch.tensor([[0.0], [1.0], [2.0]], dtype=torch.float64)
 k = torch.tensor([[1.0], [2.0], [3.0]], dtype=torch.float64).log()
 v = torch.tensor([[84.0], [42.0], [0.0]], dtype=torch.float64)
-order = torch.tensor([2, 0, 1])
 
-result = attention(q, k, v).flatten()
-reordered = attention(q[order], k[order], v[order]).flatten()
-print("a b c →", [round(x, 9) for x in result.tolist()])
-print("c a b →", [round(x, 9) for x in reordered.tolist()])
-agree("the hand calculation", result, [42, 28, 18])
-agree("the same results, reordered", reordered, result[order])
+abc = attention(q, k, v).flatten()
+cab = attention(*(x[[2, 0, 1]] for x in (q, k, v))).flatten()
+print("a b c →", abc.round(decimals=9).tolist())
+print("c a b →", cab.round(decimals=9).tolist())
+agree("the hand calculation", [abc, cab], [[42, 28, 18], [18, 42, 28]])
 
 # %% [markdown]
 # ## The same for any tokens
@@ -116,7 +122,17 @@ agree("the same results, reordered", reordered, result[order])
 # $$
 # Q = X W_Q, \quad K = X W_K, \quad V = X W_V
 # $$ (eq-self-attention)
-#
+
+# %%
+tokens, width, d = 7, 12, 4
+X = torch.randn(tokens, width, dtype=torch.float64)
+W_Q, W_K = torch.randn(2, width, d, dtype=torch.float64) / math.sqrt(width)
+W_V = torch.randn(width, width, dtype=torch.float64) / math.sqrt(width)
+Q, K, V = X @ W_Q, X @ W_K, X @ W_V
+library = textbook.self_attention(X, W_Q, W_K, W_V)
+agree("eq-self-attention", library, attention(Q, K, V))
+
+# %% [markdown]
 # A new order $\pi$ of the tokens is a multiplication by a permutation matrix $P$, which has a single one in every
 # row and column. A square bracket with a statement in it is 1 where the statement is true, and 0 elsewhere:
 #
@@ -124,7 +140,15 @@ agree("the same results, reordered", reordered, result[order])
 # \begin{gathered} (PX)_i = X_{\pi(i)}, \qquad P^\top P = I, \\
 # P_{ij} = [\, j = \pi(i) \,] \end{gathered}
 # $$ (eq-permutation)
-#
+
+# %%
+σ = torch.randperm(tokens)
+π = σ.roll(1)[σ.argsort()]  # a random order that moves every token
+P = (torch.arange(tokens) == π[:, None]).double()
+found = [P @ X, P.T @ P, textbook.permutation_matrix(π)]
+agree("eq-permutation", found, [X[π], torch.eye(tokens), P])
+
+# %% [markdown]
 # ```{prf:theorem} Attention is permutation equivariant
 # :label: thm-equivariance
 # For all tokens $X$, all projections $W_Q, W_K, W_V$ and every permutation matrix $P$, shuffling the tokens
@@ -154,25 +178,18 @@ agree("the same results, reordered", reordered, result[order])
 #
 # The theorem holds for any projections; the scores need not be symmetric.
 
+
 # %%
-tokens, width = 7, 12
-X = torch.randn(tokens, width, dtype=torch.float64)
-W = torch.randn(3, width, width, dtype=torch.float64) / math.sqrt(width)
-W_Q, W_K, W_V = W
-
-
 def Attn(X):
     return attention(X @ W_Q, X @ W_K, X @ W_V)
 
 
-π = torch.randperm(tokens)
-P = (torch.arange(tokens) == π[:, None]).double()  # P_ij = [j = π(i)]
-agree("(PX)_i = X_π(i)", P @ X, X[π])
-A = (X @ W_Q) @ (X @ W_K).T / math.sqrt(width)
-agree("softmax(PAPᵀ) = P softmax(A) Pᵀ", softmax(P @ A @ P.T), P @ softmax(A) @ P.T)
-agree("Attn(PX) = P Attn(X)", Attn(P @ X), P @ Attn(X))
-agree("our lines and the library", Attn(X), textbook.self_attention(X, *W))
-print(f"the scores are not symmetric: |A − Aᵀ| reaches {gap(A, A.T):.2f}")
+A = Q @ K.T / math.sqrt(d)
+agree("eq-scores-permuted", P @ (Q @ K.T) @ P.T, Q[π] @ K[π].T)
+differs("eq-scores-permuted", A, A.T)  # the scores are not symmetric
+agree("eq-softmax-permuted", textbook.softmax(P @ A @ P.T), P @ softmax(A) @ P.T)
+agree("eq-permutation-equivariance", Attn(P @ X), P @ Attn(X))
+differs("eq-permutation-equivariance", Attn(P @ X), Attn(X))  # not invariant
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-shuffled-attention", "caption": "Attention weights of seven tokens, before and after a shuffle. Each token keeps its letter. The outlined cell is the same pair of tokens in both."}, "image": {"alt": "Two seven by seven heat maps of attention weights. The left has rows and columns labelled a to g in order, the right has the same labels in a shuffled order. The same cell, one query and one key, is outlined in red in both and has the same shade."}}
 letters, order = "abcdefg", P.argmax(dim=1).tolist()
@@ -226,7 +243,7 @@ fig
 
 # %%
 mean = torch.ones(1, tokens, dtype=torch.float64) / tokens  # 1ᵀ/N
-agree("the mean forgets the order", mean @ Attn(P @ X), mean @ Attn(X))
+agree("eq-pooled", mean @ Attn(P @ X), mean @ Attn(X))
 
 # %% [markdown]
 # ## A bag of patches
@@ -391,6 +408,12 @@ model = models["without"].double()
 logits = model(test.double())
 agree("logits of shuffled images", logits, model(test_shuffled.double()))
 
+# %% [markdown]
+# Many other images have the same patches:
+
+
+# %%
+
 
 def arrangements(patches) -> int:
     """How many different images can be laid with these patches.
@@ -424,7 +447,12 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # \begin{gathered} x_p \mapsto x_p + c_p, \\
 # \operatorname{Attn}(PX + C) \neq P \operatorname{Attn}(X + C) \end{gathered}
 # $$ (eq-added)
-#
+
+# %%
+C = torch.randn(tokens, width, dtype=torch.float64)  # a code for each place
+differs("eq-added", Attn(P @ X + C), P @ Attn(X + C))
+
+# %% [markdown]
 # In the second, the score of a pair depends on where the two tokens are. The simplest form adds to the scores a *bias*:
 # a matrix $\beta$ that is the same for all inputs. A bias that does not break the symmetry stays *blind* to the order,
 # and few do:
@@ -452,41 +480,33 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # \gamma_{ij}$ reads $\beta_{ii} - \beta_{ij} = \beta_{kk} - \beta_{kj}$. So the diagonal exceeds its row by the same
 # $a$ everywhere. The converse is a substitution.
 # ```
-#
+
+
+# %%
+def both_sides(beta):
+    return softmax(P @ A @ P.T + beta), P @ softmax(A + beta) @ P.T
+
+
+a, u = 1.7, torch.randn(tokens, 1, dtype=torch.float64)
+agree("eq-blind-bias", *both_sides(a * torch.eye(tokens) + u))  # aI + u1ᵀ
+one_pair = torch.zeros(tokens, tokens)
+one_pair[0, 1] = 0.01
+differs("eq-blind-bias", *both_sides(one_pair))
+
+# %% [markdown]
 # A mask is a bias, too, with $-\infty$ for the pairs that must not attend. Autoregressive language models use a
 # causal mask: each token attends only to itself and to earlier ones. With this mask alone, a transformer can learn
 # order {cite}`haviv2022transformer`. Patches of an image have no before and after, so they need an encoding.
 
-
 # %%
-def biased(X, beta=0.0):
-    A = (X @ W_Q) @ (X @ W_K).T / math.sqrt(width)
-    return softmax(A + beta) @ X @ W_V
-
-
-P = torch.eye(tokens, dtype=torch.float64).roll(1, 0)  # moves every token
-a, u = 1.7, torch.randn(tokens, 1, dtype=torch.float64)
-beta = a * torch.eye(tokens) + u  # aI + u1ᵀ
-agree("β = aI + u1ᵀ stays blind", biased(P @ X, beta), P @ biased(X, beta))
-
-later = torch.ones(tokens, tokens).triu(1).bool()
-causal_mask = torch.zeros(tokens, tokens).masked_fill(later, -torch.inf)
-one_pair = torch.zeros(tokens, tokens)
-one_pair[0, 1] = 0.01
-C = torch.randn(tokens, width, dtype=torch.float64)  # a code for each place
-for what, change in (
-    ("0.01 more for one pair", gap(biased(P @ X, one_pair), P @ biased(X, one_pair))),
-    ("a causal mask", gap(biased(P @ X, causal_mask), P @ biased(X, causal_mask))),
-    ("an added code", gap(Attn(P @ X + C), P @ Attn(X + C))),
-):
-    print(f"{what:22} changes the result by up to {change:.1e}")
-    assert change > 1e-9
+causal_mask = torch.full((tokens, tokens), -torch.inf).triu(1)
+differs("a causal mask", *both_sides(causal_mask))
 
 # %% [markdown]
 # ## Positions travel with their tokens
 #
-# In the last line of the output above, the codes stayed in their places while the tokens moved. If each token takes its
-# code along, the symmetry is back:
+# In {eq}`eq-added` the codes stay in their places while the tokens move. If each token takes its code along, the
+# symmetry is back:
 
 # %%
 agree("tokens and codes moved", Attn(P @ (X + C)), P @ Attn(X + C))
@@ -525,15 +545,13 @@ agree("tokens and codes moved", Attn(P @ (X + C)), P @ Attn(X + C))
 
 # %% tags=["hide-cell"]
 def causal(X):
-    scores = (X @ W_Q) @ (X @ W_K).T / math.sqrt(width)
-    return softmax(scores.masked_fill(later, -torch.inf)) @ X @ W_V
+    A = (X @ W_Q) @ (X @ W_K).T / math.sqrt(d)
+    return softmax(A + causal_mask) @ X @ W_V
 
 
 front = torch.cat((torch.arange(tokens - 1).flip(0), torch.tensor([tokens - 1])))
-agree("last row after one layer", causal(X[front])[-1], causal(X)[-1])
-change = gap(causal(causal(X[front]))[-1], causal(causal(X))[-1])
-print(f"last row after two layers: changed by up to {change:.1e}")
-assert change > 1e-3
+agree("last row, one layer", causal(X[front])[-1], causal(X)[-1])
+differs("last row, two layers", causal(causal(X[front]))[-1], causal(causal(X))[-1])
 
 # %% [markdown]
 # ```{exercise}
