@@ -451,6 +451,7 @@ print(f"{N} patches can be laid in {median:.1e} ways (median image)")
 # %%
 C = torch.randn(tokens, width, dtype=torch.float64)  # a code for each place
 differs("eq-added", Attn(P @ X + C), P @ Attn(X + C))
+agree("eq-added", Attn(P @ X + C[0]), P @ Attn(X + C[0]))  # one code for all places
 
 # %% [markdown]
 # In the second, the score of a pair depends on where the two tokens are. The simplest form adds to the scores a *bias*:
