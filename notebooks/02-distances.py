@@ -34,7 +34,7 @@ import torch
 
 from rollpe import textbook
 from rollpe_book import figures
-from rollpe_book.agree import agree, gap
+from rollpe_book.agree import agree, definition, differs, holds
 
 figures.use_theme()
 torch.manual_seed(seed)
@@ -73,8 +73,10 @@ torch.set_default_dtype(torch.float64)
 p = torch.arange(length)
 one_hot = (torch.arange(length) == p[:, None]).double()
 binary = (p[:, None] // 2 ** torch.arange(bits) % 2).double()
-agree("one-hot codes", one_hot, textbook.one_hot_code(p, length))
-agree("binary codes", binary, textbook.binary_code(p, bits))
+digits = [[int(b) for b in f"{a:0{bits}b}"[::-1][:bits]] for a in p]
+definition("eq-integer-code", "the code is the position")
+agree("eq-one-hot", textbook.one_hot_code(p[::3], length), one_hot[::3])
+agree("eq-binary", [binary, textbook.binary_code(p, bits)], [digits, digits])
 
 # %% [markdown]
 # ## Waves
@@ -99,11 +101,23 @@ agree("binary codes", binary, textbook.binary_code(p, bits))
 
 # %%
 i = torch.arange(d // 2)
-ω = base ** (-2 * i / d)
-angle = ω * p[:, None]
-PE = torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(1)
-agree("our code and the library", PE, textbook.sinusoids(p, d, base))
+ω, ω_default = base ** (-2 * i / d), 10000.0 ** (-2 * i / d)
+library = [textbook.rope_frequencies(d, base), textbook.rope_frequencies(d)]
+agree("eq-sinusoid-frequency", library, [ω, ω_default])
+holds("eq-sinusoid-frequency", [ω[0] == 1, ω[1:] < ω[:-1]])
 print("wavelengths:", *(f"{x:.1f}" for x in (2 * math.pi / ω)[:8].tolist()))
+
+
+# %%
+def sinusoids(p, ω):
+    PE = torch.empty(len(p), d)
+    PE[:, 0::2], PE[:, 1::2] = torch.sin(ω * p[:, None]), torch.cos(ω * p[:, None])
+    return PE
+
+
+PE, between = sinusoids(p, ω), p - 20.3  # some are negative, none is whole
+library = [textbook.sinusoids(p, d, base), textbook.sinusoids(between, d)]
+agree("eq-sinusoid", library, [PE, sinusoids(between, ω_default)])
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is dark and bright stripes with sharp edges, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down and are never below one. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
 fig, axes = plt.subplots(
@@ -150,7 +164,16 @@ fig
 # Try a quarter turn by hand. At angle $0$ the pair (sine, cosine) is $(0, 1)$. The matrix is $\bigl[\begin{smallmatrix}
 # 0 & 1 \\ -1 & 0 \end{smallmatrix}\bigr]$ and gives $(1, 0)$, the sine and cosine of $90°$. The pair lists its sine
 # first, so it turns clockwise; {doc}`14-buckets` shows what happens with the minus sign in the other corner.
-#
+
+# %%
+Delta = -2.5
+cos, sin = torch.cos(ω * Delta), torch.sin(ω * Delta)
+blocks = torch.stack((cos, sin, -sin, cos), dim=1).view(-1, 2, 2)
+pairs, moved = (sinusoids(a, ω).view(-1, d // 2, 2) for a in (p, p + Delta))
+rotated = torch.einsum("iab,pib->pia", blocks, pairs)
+agree("eq-sinusoid-pair", [rotated, blocks.det()], [moved, torch.ones(d // 2)])
+
+# %% [markdown]
 # Put the blocks of all pairs along a diagonal, and one rotation moves the whole code:
 #
 # $$
@@ -159,13 +182,11 @@ fig
 # $$ (eq-sinusoid-shift)
 
 # %%
-Delta = 7
-cos, sin = torch.cos(ω * Delta), torch.sin(ω * Delta)
-blocks = torch.stack((cos, sin, -sin, cos), dim=1).view(-1, 2, 2)
-R = torch.block_diag(*blocks)
-agree("R(7) moves every code", PE @ R.T, textbook.sinusoids(p + 7, d, base))
-agree("R(7) is a rotation", R.T @ R, torch.eye(d))
-agree("our matrix and the library", R, textbook.sinusoid_shift(7, d, base))
+R, shift = torch.block_diag(*blocks), textbook.sinusoid_shift
+found = [PE @ R.T, R.T @ R, shift(Delta, d, base)]
+agree("eq-sinusoid-shift", found, [sinusoids(p + Delta, ω), torch.eye(d), R])
+moved = sinusoids(p, ω_default) @ shift(Delta, d).T
+agree("eq-sinusoid-shift", moved, sinusoids(p + Delta, ω_default))
 
 # %% [markdown]
 # One-hot codes, too, move by the same linear map in every step: the matrix that moves each channel to the next. Join
@@ -181,18 +202,21 @@ agree("our matrix and the library", R, textbook.sinusoid_shift(7, d, base))
 
 # %%
 distance = p[:, None] - p
-similarity = torch.cos(ω * distance[..., None]).sum(dim=-1)
-agree("dot products of codes", PE @ PE.T, similarity, tolerance=1e-10)
+similarity = sum(torch.cos(w * distance) for w in ω)
+kernel = d / 2 * textbook.similarity_kernel(distance[7], ω)  # the library's mean
+agree("eq-sinusoid-dot", [PE @ PE.T, kernel], [similarity, PE[7] @ PE.T], 1e-10)
 
+# %% [markdown]
+# The similarity falls at first, but not at every step, and not forever: {doc}`03-rotary` shows that this sum of
+# cosines returns as near to its first value as one likes.
+
+# %%
 curve = torch.cos(ω * torch.arange(1000)[:, None]).sum(dim=-1)
 rise = int((curve.diff() > 1e-9).nonzero()[0])
 print(f"at distance {rise} it rises for the first time: {curve[rise]:.3f}", end="")
 print(f" to {curve[rise + 1]:.3f}")
 
 # %% [markdown]
-# The similarity falls at first, but not at every step, and not forever: {doc}`03-rotary` shows that this sum of
-# cosines returns as near to its first value as one likes.
-#
 # ## Adding is not relative
 #
 # Call a score *relative* if it stays the same when both tokens move by the same amount. The dot product of two codes
@@ -205,7 +229,18 @@ print(f" to {curve[rise + 1]:.3f}")
 # & + \langle W_Q c_p, W_K x_{p'} \rangle \\
 # & + \langle W_Q c_p, W_K c_{p'} \rangle \end{aligned}
 # $$ (eq-four-terms)
-#
+
+# %%
+N = min(length, 24)
+X, C = torch.randn(N, d), PE[:N]
+W_Q, W_K = torch.randn(2, d, d) / math.sqrt(d)  # here they multiply rows
+Q_x, Q_c, K_x, K_c = X @ W_Q, C @ W_Q, X @ W_K, C @ W_K
+terms = [Q_x @ K_x.T, Q_x @ K_c.T, Q_c @ K_x.T, Q_c @ K_c.T]
+score = ((X + C) @ W_Q) @ ((X + C) @ W_K).T
+library = textbook.four_terms(X, C, W_Q, W_K)
+agree("eq-four-terms", [sum(library), *library], [score, *terms])
+
+# %% [markdown]
 # The two mixed terms depend on absolute positions. The last term, position · position, depends on them, too. Move
 # both tokens by $s$:
 #
@@ -215,20 +250,10 @@ print(f" to {curve[rise + 1]:.3f}")
 # $$ (eq-four-terms-absolute)
 
 # %%
-N = min(length, 24)
-X, C = torch.randn(N, d), PE[:N]
-W_Q, W_K = torch.randn(2, d, d) / math.sqrt(d)  # here they multiply rows
-Q_x, Q_c, K_x, K_c = X @ W_Q, C @ W_Q, X @ W_K, C @ W_K
-terms = [Q_x @ K_x.T, Q_x @ K_c.T, Q_c @ K_x.T, Q_c @ K_c.T]
-score = ((X + C) @ W_Q) @ ((X + C) @ W_K).T
-agree("the four terms add up to the score", sum(terms), score)
-library = textbook.four_terms(X, C, W_Q, W_K)
-agree("our terms and the library", torch.stack(terms), torch.stack(library))
-
-last = terms[3]
-moved = gap(last[1:, 1:], last[:-1, :-1])
-print(f"position · position, both tokens moved by one: {moved:.2f} off")
-assert moved > 0.01
+last, plain = terms[3], C @ C.T  # projected, and not
+moved = [last[s:, s:] for s in (1, 5)]
+differs("eq-four-terms-absolute", moved, [last[:-s, :-s] for s in (1, 5)], least=1e-3)
+agree("eq-four-terms-absolute", plain[5:, 5:], plain[:-5, :-5])  # relative
 
 # %% [markdown]
 # The exceptions have a simple form.
@@ -255,7 +280,7 @@ assert moved > 0.01
 # %%
 a, b = torch.randn(2, d // 2)
 Γ = torch.block_diag(*torch.stack((a, b, -b, a), dim=1).view(-1, 2, 2))
-agree("Γ commutes with R(7)", Γ @ R, R @ Γ)
+agree("Γ commutes with R(Δ)", Γ @ R, R @ Γ)
 special = C @ Γ @ C.T
 agree("this exception is relative", special[1:, 1:], special[:-1, :-1])
 
@@ -299,7 +324,9 @@ b = torch.tensor([5, 3, 0, 1, 2])  # offsets −2 … 2
 i = torch.arange(3)
 B = b[i - i[:, None] + 2]
 print(B)
-agree("one lookup", B, textbook.relative_lookup(b, textbook.offsets(i)))
+by_hand = [[0, 1, 2], [3, 0, 1], [5, 3, 0]]
+library = textbook.relative_lookup(b, textbook.offsets(i))
+agree("eq-toeplitz", [B, library, B[1:, 1:]], [by_hand, by_hand, B[:-1, :-1]])
 
 # %% [markdown]
 # T5 {cite}`raffel2020exploring` learns such numbers, one for each range of offsets ({doc}`14-buckets`). ALiBi
@@ -313,15 +340,18 @@ agree("one lookup", B, textbook.relative_lookup(b, textbook.offsets(i)))
 # Eight heads have the slopes $\tfrac12, \tfrac14, \dots, \tfrac1{256}$. The first head attends to the nearest tokens,
 # the last one to hundreds.
 
+
 # %%
-H, N = 8, 12
-q, k = torch.randn(2, H, N, d)
-h, i = torch.arange(1, H + 1), torch.arange(N)
-slopes = 2.0 ** (-8 * h / H)
-distance = (i[:, None] - i).abs()
-e = q @ k.mT / math.sqrt(d) - slopes[:, None, None] * distance
-library = textbook.alibi_scores(q, k, textbook.offsets(i), textbook.alibi_slopes(H))
-agree("our scores and the library", e, library)
+def slopes(H):
+    return 2.0 ** (-8 * torch.arange(1, H + 1) / H)
+
+
+N, i = 12, torch.arange(12)
+q, k = torch.randn(2, 8, N, d)  # eight heads
+e = q @ k.mT / math.sqrt(d) - slopes(8)[:, None, None] * (i[:, None] - i).abs()
+library = [textbook.alibi_slopes(H) for H in (1, 2, 8, 32)]
+scores = textbook.alibi_scores(q, k, textbook.offsets(i), library[2])
+agree("eq-alibi", [scores, *library], [e, *map(slopes, (1, 2, 8, 32))])
 
 # %% [markdown]
 # ## A vector for each offset
@@ -343,15 +373,14 @@ agree("our scores and the library", e, library)
 # $$ (eq-shaw-clip)
 
 # %%
-K = 3
-X = torch.randn(N, d)
+K, X = 3, torch.randn(N, d)
 T = torch.randn(2 * K + 1, d)  # the rows for −K … K
 R_K = T[(i - i[:, None]).clamp(-K, K) + K]  # [N, N, d]
+library = [textbook.relative_lookup(table, textbook.offsets(i)) for table in (T, T[:1])]
+agree("eq-shaw-clip", library, [R_K, T[0].expand(N, N, d)])  # T[:1] has K = 0
 q, k = X @ W_Q, X @ W_K
-e = (q @ k.T + torch.einsum("id,ijd->ij", q, R_K)) / math.sqrt(d)
-agree("our scores and the library", e, textbook.shaw_scores(q, k, R_K))
-library = textbook.relative_lookup(T, textbook.offsets(i))
-agree("our lookup and the library", R_K, library)
+e = (q[:, None] * (k + R_K)).sum(dim=-1) / math.sqrt(d)
+agree("eq-shaw", textbook.shaw_scores(q, k, R_K), e)
 
 # %% [markdown]
 # ## What a shift does
@@ -370,10 +399,8 @@ agree("our lookup and the library", R_K, library)
 longer = torch.cat((torch.randn(4, d), X))  # four tokens in front
 R_longer = textbook.relative_lookup(T, textbook.offsets(torch.arange(N + 4)))
 e_longer = textbook.shaw_scores(longer @ W_Q, longer @ W_K, R_longer)
-agree("the same tokens, four places on", e_longer[4:, 4:], e)
-change = gap(e[1:, 1:], e[:-1, :-1])
-print(f"other tokens, one step down the diagonal: {change:.2f} off")
-assert change > 0.01
+agree("eq-shaw-shift", e_longer[4:, 4:], e)
+differs("other tokens, one step down the diagonal", e[1:, 1:], e[:-1, :-1])
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-relative-shift", "caption": "What position adds to the score: one number for each offset (left), Shaw's vector for each offset (middle), and Shaw's term again after four tokens were written in front (right). The outlined block is the middle panel."}, "image": {"alt": "Three square heat maps of query position against key position. Left: stripes along the diagonals, each of one color. Middle: every row has the same arrangement of a few colored cells around the diagonal and two uniform stretches beside it, but in colors of its own. Right: the same pattern with four more rows and columns; an outlined block at the lower right has exactly the colors of the middle panel."}}
 term = textbook.shaw_scores(q, 0 * k, R_K)
@@ -446,17 +473,14 @@ fig
 # ```
 
 # %% tags=["hide-cell"]
-n = 15
-k = torch.arange(1, (n + 1) // 2)
-p = torch.arange(2 * n)
-angle = 2 * math.pi * k / n * p[:, None]
+n, k = 15, torch.arange(1, 8)
+angle = 2 * math.pi * k / n * torch.arange(2 * n)[:, None]
 sines_cosines = math.sqrt(2 / n) * torch.cat((angle.sin(), angle.cos()), dim=1)
 waves = torch.cat((sines_cosines, torch.full((2 * n, 1), n**-0.5)), dim=1)
-flags = textbook.one_hot_code(p % n, n)
+flags = textbook.one_hot_code(torch.arange(2 * n) % n, n)
 agree("dot products of waves and of one-hot codes", waves @ waves.T, flags @ flags.T)
 Q = flags[:n].T @ waves[:n]  # its rows are the waves of n positions
-agree("a matrix takes one code to the other", flags @ Q, waves)
-agree("the matrix is orthogonal", Q.T @ Q, torch.eye(n))
+agree("an orthogonal matrix leads there", [flags @ Q, Q.T @ Q], [waves, torch.eye(n)])
 
 # %% [markdown]
 # ```{exercise}

@@ -6,13 +6,18 @@ They are the tests of the values of `rollpe.operators` and `rollpe.textbook`.
 from __future__ import annotations
 
 import pytest
+import torch
 
 from chapter_cells import run_cells
+from rollpe import encodings, operators
 from rollpe_book.checks import read_lines
-from shared import DISPLAYED
+from shared import DISPLAYED, ROOT
 
 OTHERS = {  # an even and an odd ring where there is one, other positions, widths and seeds
-    "02-distances": ({}, {}),
+    "02-distances": (
+        {"d": 6, "bits": 3, "length": 41, "base": 100.0, "seed": 1},
+        {"d": 2, "bits": 11, "length": 8, "seed": 2},
+    ),
     "03-rotary": ({}, {}),
     "04-rolling": (
         {"n": 7, "query_position": 11, "key_position": 2, "seed": 1},
@@ -34,3 +39,35 @@ def test_every_equation_is_checked_in_the_cells_of_its_chapter(chapter, other):
     found = read_lines(run_cells(chapter, **OTHERS[chapter][other]))
     assert set(found) == {label for page, _, label in DISPLAYED if page == chapter}
     assert all(check.passed for check in found.values())
+
+
+def flipped(x, steps, roll=operators.roll):
+    return roll(x, -steps)
+
+
+def rounded(positions, shown, built):
+    return (positions * torch.tensor(built) / torch.tensor(shown)).floor()
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "fault", "chapter", "label"),
+    [
+        (operators, "roll", flipped, "04-rolling", "eq-roll"),
+        (encodings, "scale_positions", rounded, "16-lie", "eq-resolution"),
+    ],
+)
+def test_a_fault_in_the_library_fails_the_cell_under_its_formula(
+    monkeypatch, module, name, fault, chapter, label
+):
+    monkeypatch.setattr(module, name, fault)
+    with pytest.raises(AssertionError, match=label):
+        run_cells(chapter)
+
+
+def test_a_label_taken_away_is_missed():
+    """By the test above and by the build."""
+    source = (ROOT / "notebooks/04-rolling.py").read_text("utf8")
+    assert "eq-determinant" in read_lines(run_cells("04-rolling", source))
+    assert "eq-determinant" not in read_lines(
+        run_cells("04-rolling", source.replace('"eq-determinant"', '"it"'))
+    )
