@@ -19,15 +19,15 @@ import yaml
 from rollpe.cli import cli, main
 from rollpe.encodings import create_encoding
 from rollpe.errors import InputError
-from rollpe_book import equations
 from rollpe_book.chapters import parameters
-from rollpe_book.equations import EQUATIONS
 from rollpe_lab.bench import read_benchmarks
 from rollpe_lab.evidence import comparison
 from rollpe_lab.records import read_records
 from rollpe_lab.sources import source_hash
 from rollpe_lab.training import load_recipe, recipes
-from shared import ROOT, commands, leaves
+from shared import DISPLAYED, ROOT, commands, leaves
+
+LABELS = {label for _, _, label in DISPLAYED}
 
 put_back = pytest.mark.usefixtures("known_encodings_are_put_back")
 
@@ -73,7 +73,7 @@ def test_every_example_is_understood_and_names_what_exists(example):
         load_recipe(values["recipe"], values["overrides"])
         options = {key: yaml.safe_load(value) for key, value in values["options"].items()}
         create_encoding(values["encoding"], head_dim=64, heads=6, axes=2, grid=(8, 8), **options)
-    assert set(values.get("labels", ())) <= EQUATIONS.keys()
+    assert set(values.get("labels", ())) <= LABELS
     if command.name in ("table", "train"):
         assert values["recipe"] in recipes()
 
@@ -199,7 +199,6 @@ def test_bad_input_is_one_line_that_says_what_is_allowed(line, says, capsys, tmp
         "sweep ODD.yaml --list",
         "notebook TMP/ODD.py",
         "compare ODD.json quick/roll --records .",
-        "equations eq-roll --json ODD.json",
     ],
 )
 def test_a_pipe_a_folder_or_a_device_given_as_a_file_is_one_line_and_no_wait(
@@ -226,17 +225,6 @@ for words in [["table", "--recipe", "quick"], *([verb, "--help"] for verb in VER
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-
-
-def test_a_failing_equation_ends_with_status_1(capsys, monkeypatch):
-    result = equations.run_checks(["eq-roll"])[0]
-    monkeypatch.setattr(
-        "rollpe_book.equations.run_checks",
-        lambda *a, **k: [result.__class__(**{**vars(result), "passed": False})],
-    )
-    status, out, _ = run(capsys, "equations", "eq-roll")
-    assert status == 1
-    assert "1 failed" in out
 
 
 @pytest.mark.parametrize(
@@ -342,14 +330,6 @@ def test_a_table_of_named_folders_lists_only_encodings_that_have_records_there(c
     shutil.copytree(ROOT / "data/records/mini/roll", tmp_path / "mini/roll")
     _, out, _ = run(capsys, "table", "--recipe", "mini", "--records", str(tmp_path), "--format", "csv")
     assert [row.partition(",")[0] for row in out.splitlines()] == ["encoding", "roll"]
-
-
-def test_an_equation_without_a_check_is_listed_with_its_reason(capsys):
-    unchecked = next(equation for equation in EQUATIONS.values() if equation.reason is not None)
-    status, out, _ = run(capsys, "equations", unchecked.label, "eq-roll")
-    assert status == 0 and f"not checked: {unchecked.reason}" in out
-    assert "1 checked, 0 failed, 1 not checked" in out
-    assert run(capsys, "equations", unchecked.label)[0] == 0
 
 
 def test_an_option_of_an_encoding_is_read_as_a_key_of_a_recipe_is(capsys, monkeypatch, tmp_path):

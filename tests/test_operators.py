@@ -1,6 +1,6 @@
-"""What the checks of the equations do not see: dtypes, shapes, gradients, refusals, compilation.
+"""What the chapters do not check: dtypes, shapes, gradients, refusals, compilation.
 
-The formulas themselves are held by rollpe_book.equations (tests/test_equations.py runs them all).
+The formulas themselves are held by the cells of the chapters (tests/notebooks/test_chapters.py).
 """
 
 import math

@@ -1,6 +1,6 @@
 """The textbook formulas against other people's code, and what they refuse.
 
-That each formula equals its slow form is held by rollpe_book.equations (tests/test_equations.py).
+That each formula equals its slow form is held by the cells of chapters (tests/notebooks/test_chapters.py).
 """
 
 import pytest

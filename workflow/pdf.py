@@ -135,8 +135,8 @@ def front() -> str:
 <img src="{(ROOT / "book/_static/wave.svg").as_uri()}" alt="A wave that travels around a ring">
 <p class="imprint">Version {about["version"]}, {config["copyright"]} · {config["author"]}</p></header>
 <nav class="book-contents"><h2>Contents</h2><ol></ol>
-<p class="note">A test checks every displayed equation. What each check found, folded code, the commands that
-draw the figures, and the library's names are on the book's pages and not in this print.</p></nav>"""
+<p class="note">Every displayed equation is checked in the cell under it. What the check found, folded code, the commands
+that draw the figures, and the library's names are on the book's pages and not in this print.</p></nav>"""
 
 
 if __name__ == "__main__":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 NUMBER = r"([-+.\w]+)"
 LINE = re.compile(
-    rf"^(eq-[a-z0-9-]+): (?:largest error {NUMBER} \(tolerance {NUMBER}\)|differs by {NUMBER} \(at least {NUMBER}\)"
+    rf"^(eq-[a-z0-9-]+): (?:largest error {NUMBER} \(tolerance {NUMBER}\)"
+    rf"|differs by {NUMBER} \(at least {NUMBER}\)"
     r"|(holds|does not hold)|definition, (.+))$",
     re.MULTILINE,
 )
@@ -17,9 +19,9 @@ LINE = re.compile(
 
 @dataclass(frozen=True)
 class Check:
-    """The check of one equation: `found` says it in words, with the largest error of all its lines.
+    """The check of one equation: what all its lines `found`, in words.
 
-    mark: ✓ equal or true, ≠ wrong as printed, – a definition, ✗ failed.
+    mark: ✓ it holds, ≠ wrong as printed, – a definition, ✗ failed.
     """
 
     label: str
@@ -30,6 +32,13 @@ class Check:
     @property
     def passed(self) -> bool:
         return self.mark != "✗"
+
+
+def pages_of_equations(root: Path) -> dict[str, str]:
+    """The chapter that displays each equation: ``{"eq-roll": "04-rolling", …}``, in the order of the book."""
+    chapters = sorted((root / "notebooks").glob("*.py"))
+    shown = [(path.stem, re.findall(r"(?m)^# \$\$ \((\S+)\)$", path.read_text("utf-8"))) for path in chapters]
+    return {label: page for page, labels in shown for label in labels}
 
 
 def read_lines(printed: str, page: str = "") -> dict[str, Check]:
@@ -43,31 +52,32 @@ def read_lines(printed: str, page: str = "") -> dict[str, Check]:
 def _summary(label: str, page: str, lines: list[re.Match]) -> Check:
     errors = [(float(line[2]), float(line[3])) for line in lines if line[2]]
     differences = [(float(line[4]), float(line[5])) for line in lines if line[4]]
-    said = [line[6] for line in lines if line[6]]
-    parts = []
-    if errors:
-        error, tolerance = max(errors)
-        parts.append("exact" if error == 0 else f"largest error {error:.1e} (tolerance {tolerance:.0e})")
-    if differences:
-        parts.append(f"differs by {min(differences)[0]:.1e}")
+    said = {line[6] for line in lines if line[6]}
     failed = (
         any(not error <= tolerance for error, tolerance in errors)
-        or any(not least <= error for error, least in differences)
+        or any(not least <= error < math.inf for error, least in differences)
         or "does not hold" in said
     )
-    if said:
-        parts.append("does not hold" if failed else "holds")
-    parts += [f"a definition: {line[7]}" for line in lines if line[7]]
-    mark = "✗" if failed else "✓" if errors or said else "≠" if differences else "–"
-    return Check(label, page, mark, ", ".join(parts))
+    found = [
+        f"largest error {error:.1e} (tolerance {tolerance:.0e})" for error, tolerance in sorted(errors)[-1:]
+    ]
+    found += [f"differs by {difference:.1e}" for difference, _ in sorted(differences)[:1]]
+    found += sorted(said)[:1] + [f"a definition: {line[7]}" for line in lines if line[7]]
+    wrong_as_printed = differences and (label.endswith("-printed") or not (errors or said))
+    mark = "✗" if failed else "≠" if wrong_as_printed else "✓" if errors or said else "–"
+    return Check(label, page, mark, ", ".join(found))
 
 
-def checks(root: Path) -> dict[str, Check]:
+def read_notebook(path: Path) -> dict[str, Check]:
+    """The checks that an executed notebook printed."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    return read_lines("".join("".join(output.get("text", "")) for output in outputs), path.stem)
+
+
+def read_checks(root: Path) -> dict[str, Check]:
     """The checks of all executed chapters in book/executed, by label; {} if none was executed."""
     found: dict[str, Check] = {}
     for path in sorted((root / "book/executed").glob("*.ipynb")):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        outputs = [output for cell in cells for output in cell.get("outputs", [])]
-        printed = "".join("".join(output.get("text", "")) for output in outputs)
-        found |= read_lines(printed, path.stem)
+        found |= read_notebook(path)
     return found

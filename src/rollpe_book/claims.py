@@ -1,7 +1,7 @@
 """The ledger: disputable claims of the paper and of the three teaching documents, with computed verdicts.
 
 claims.yaml holds each claim, the finding that would refute it and its rule, but no verdict. The checks of
-`rollpe_book.equations` decide mathematical claims, conditions on records
+displayed equations (`rollpe_book.checks`) decide mathematical claims, conditions on records
 (`rollpe_lab.evidence.conditions`) empirical ones. Rules are written before the results that they use; the
 page of errata names the exceptions.
 """
@@ -20,7 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rollpe.errors import InputError
-from rollpe_book.equations import CheckResult
+from rollpe_book.checks import Check
 from rollpe_lab.evidence.conditions import Arrays, Evidence, Scope, judge, objection
 from rollpe_lab.evidence.table import LARGE
 from rollpe_lab.files import markdown
@@ -65,17 +65,15 @@ class Checks(_Strict):
     def labels(self) -> list[str]:
         return list(dict.fromkeys(self.holds + self.fails + self.corrected_by))
 
-    def decide(self, results: dict[str, CheckResult]) -> tuple[Decision, str, bool]:
+    def decide(self, results: dict[str, Check]) -> tuple[Decision, str, bool]:
         """The decision, its grounds, and whether a check failed that should pass."""
         found = [results[label] for label in self.labels if label in results]
-        failed = [result for result in found if not result.passed]
-        grounds = "; ".join(
-            f"{r.label} (error {r.error:.1e}, tolerance {r.tolerance:.0e})" for r in failed or found
-        )
+        failed = [check for check in found if not check.passed]
+        grounds = "; ".join(f"{check.label} ({check.found})" for check in failed or found)
         if failed:
             return "not tested", f"FAILED: {grounds}", True
         if missing := [label for label in self.labels if label not in results]:
-            return "not tested", f"{', '.join(missing)} was not run", False
+            return "not tested", f"{', '.join(missing)} was not run: run make book", False
         return "reproduced" if self.holds else "corrected" if self.corrected_by else "refuted", grounds, False
 
 
@@ -182,7 +180,7 @@ class Judged(_Strict):
 class Claim(_Strict):
     """One claim, in our words, with its place and the rule that decides it.
 
-    refuted_by: the finding that would refute it. Exactly one of: checks (labels of `rollpe_book.equations`),
+    refuted_by: the finding that would refute it. Exactly one of: checks (labels of displayed equations),
     records (conditions on runs), needs (why it is not tested, and what would decide it).
     quote: the sentence itself, verbatim, of every claim that checks contradict. instead: the correct
     statement, shown if the verdict is corrected or refuted. also: other places of the same claim.
@@ -250,24 +248,23 @@ def load_claims(path: Path = CLAIMS) -> tuple[Claim, ...]:
 
 
 def ledger(
-    check_results: Iterable[CheckResult],
+    checks: dict[str, Check],
     records: Sequence[Record],
     claims: Sequence[Claim] | None = None,
     arrays: Arrays = lambda record: {},
 ) -> list[Verdict]:
-    """The verdict on every claim, computed from the results of the checks and from records of runs.
+    """The verdict on every claim, computed from the checks of equations (`read_checks`) and from records.
 
     arrays: the arrays beside a record (`rollpe_lab.records.find_arrays`); without it rules on arrays lack
     runs.
     """
-    results = {result.label: result for result in check_results}
     evidence = Evidence(records, arrays=arrays)
-    return [_verdict(claim, results, evidence) for claim in (load_claims() if claims is None else claims)]
+    return [_verdict(claim, checks, evidence) for claim in (load_claims() if claims is None else claims)]
 
 
-def _verdict(claim: Claim, results: dict[str, CheckResult], evidence: Evidence) -> Verdict:
+def _verdict(claim: Claim, checks: dict[str, Check], evidence: Evidence) -> Verdict:
     if claim.checks:
-        return Verdict(claim, *claim.checks.decide(results))
+        return Verdict(claim, *claim.checks.decide(checks))
     if claim.records is None:
         return Verdict(claim, "not tested", claim.needs or "")
     try:

@@ -16,8 +16,8 @@ import click
 from rollpe.errors import InputError
 from rollpe_book import chapters
 from rollpe_book.chapters import stamp
+from rollpe_book.checks import pages_of_equations, read_checks
 from rollpe_lab.commands.options import PATH, all_records, files_option, read_option, record_folders
-from rollpe_lab.files import expect_file
 from rollpe_lab.records.store import find_arrays
 from rollpe_lab.sources import find_root
 
@@ -102,38 +102,33 @@ def notebook(
 
 @click.command()
 @click.argument("labels", nargs=-1)
-@click.option("--json", "report", type=PATH, help="Also write the report that the book reads.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random cases.")
-def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
-    """Check every equation of the book.
+def equations(labels: tuple[str, ...]) -> None:
+    """List what the check of every displayed equation found.
 
-    Each equation is computed in two independent ways on random cases, and the largest difference is printed.
-    LABELS select equations; all by default. Exit status 1 if a check fails.
+    Chapters check their equations in their cells, by computing each in two ways; listed is what their last
+    run found. LABELS select equations. Exit status 1 if a check is missing or failed.
 
     \b
     Example: rollpe equations
     Example: rollpe equations eq-roll eq-roll-score
     """
-    from rollpe_book.equations import EQUATIONS, run_checks, write_report  # noqa: PLC0415
-
-    if report:
-        expect_file(report)
-    results = run_checks(labels or None, seed=seed)
-    unchecked = [e for name, e in EQUATIONS.items() if e.reason is not None and name in (labels or EQUATIONS)]
-    width = max(map(len, [r.label for r in results] + [e.label for e in unchecked]))
-    click.echo(f"{'equation':{width}}  {'page':14} {'error':>9} {'tolerance':>9}  verdict  implemented by")
-    for r in results:
-        verdict = "ok" if r.passed else "FAILED"
-        numbers = f"{r.error:9.1e} {r.tolerance:9.1e}"
-        click.echo(f"{r.label:{width}}  {r.page:14} {numbers}  {verdict:7}  {', '.join(r.implements)}")
-    for equation in unchecked:
-        click.echo(f"{equation.label:{width}}  {equation.page:14} not checked: {equation.reason}")
-    failed = [r.label for r in results if not r.passed]
-    rest = f", {len(unchecked)} not checked" if unchecked else ""
-    click.echo(f"{len(results)} checked, {len(failed)} failed{rest}")
-    if report:
-        write_report(report, results, seed)
-    if failed:
+    root = find_root()
+    found, pages = read_checks(root), pages_of_equations(root)
+    if unknown := [label for label in labels if label not in pages]:
+        raise InputError(f"{unknown[0]!r} is no equation: `rollpe equations` lists the {len(pages)} labels.")
+    width, bad = max(map(len, pages)), []
+    for label in labels or pages:
+        page = f"notebooks/{pages[label]}.py"
+        check = found.get(label)
+        said = (
+            f"{check.mark} {check.found}"
+            if check
+            else f"not checked; run: make book, or rollpe notebook {page}"
+        )
+        click.echo(f"{label:{width}}  {pages[label]:14} {said}")
+        bad += [] if check and check.passed else [label]
+    click.echo(f"{len(labels or pages) - len(bad)} checked, {len(bad)} missing or failed")
+    if bad:
         sys.exit(1)
 
 
@@ -143,16 +138,17 @@ def equations(labels: tuple[str, ...], report: Path | None, seed: int) -> None:
 def claims(full: bool, records: tuple[Path, ...]) -> None:
     """Print the verdicts on the paper's claims.
 
-    Verdicts are computed from the checks of the equations and from the records. Exit status 1 if a check
-    that a claim depends on fails.
+    Verdicts are computed from the checks in executed chapters (make book) and from the records. Exit status 1
+    if a check that a claim depends on failed.
 
     Example: rollpe claims --full
     """
     from rollpe_book.claims import counts, ledger, to_markdown  # noqa: PLC0415
-    from rollpe_book.equations import run_checks  # noqa: PLC0415
 
     folders = record_folders(records)
-    verdicts = ledger(run_checks(), all_records(folders), arrays=partial(find_arrays, folders=folders))
+    verdicts = ledger(
+        read_checks(find_root()), all_records(folders), arrays=partial(find_arrays, folders=folders)
+    )
     if full:
         click.echo(to_markdown(verdicts))
     for verdict, number in counts(verdicts).items():
@@ -168,8 +164,7 @@ def gate() -> None:
 
     Lists notebooks that are missing, failed, older than their source (stale), changed after their run
     (edited), run with other values than the defaults (reduced), with asserts switched off (unchecked) or
-    without output (hollow); pairs that differ; and a report of the equations that is stale or edited. Each
-    line ends with the command that repairs it. Exit status 1 if there is any.
+    without output (hollow). Each line ends with the command that repairs it. Exit status 1 if there is any.
 
     Example: rollpe gate
     """

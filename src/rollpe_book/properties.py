@@ -6,18 +6,13 @@ these properties, and tests hold them to the same trials.
 
 from __future__ import annotations
 
-import re
-import sys
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
-from types import FrameType
 
 import torch
 from torch import Tensor
 
-from rollpe import operators, textbook
-from rollpe.encodings.absolute import TokenCode
 from rollpe.encodings.attention import linear_attention
 from rollpe.encodings.base import Encoding
 from rollpe.encodings.positions import grid_positions
@@ -85,34 +80,6 @@ def measure(name: str) -> Properties:
 def measure_all() -> list[Properties]:
     """Measure every encoding, in the order of ENCODINGS."""
     return [measure(name) for name in ENCODINGS]
-
-
-def formulas(name: str) -> frozenset[str]:
-    """The functions of `rollpe.operators` and `rollpe.textbook` that an encoding's reference calls.
-
-    Dotted names of all that run in ``scores`` and, for encodings of tokens, in ``code``.
-    """
-    called = set()
-
-    def look(frame: FrameType, event: str, _: object) -> None:
-        module, function = frame.f_globals.get("__name__"), frame.f_code.co_qualname
-        if event == "call" and module in (operators.__name__, textbook.__name__):
-            called.add(f"{module}.{function}")
-
-    axes = _axes(name)
-    with warnings.catch_warnings(action="ignore"):  # these grids are small on purpose
-        built = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, axes=axes, grid=GRID[:axes]).double()
-    positions = grid_positions(*GRID[:axes], dtype=torch.float64)
-    q, k, _ = _draw(built, len(positions), 0)
-    before = sys.getprofile()
-    sys.setprofile(look)
-    try:
-        built.scores(q, k, positions)
-        if isinstance(built, TokenCode):
-            built.code(positions)
-    finally:
-        sys.setprofile(before)
-    return frozenset(function for function in called if not re.search(r"\._|<", function))
 
 
 def _axes(name: str) -> int:

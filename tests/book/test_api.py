@@ -1,4 +1,4 @@
-"""The pages of the library's names show every public name, with the equations that it computes."""
+"""The pages of the library's names show every public name."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from tiny_book import Book
 
 from rollpe import encodings
 from rollpe.encodings import ENCODINGS
-from rollpe_book.equations import EQUATIONS
-from rollpe_book.equations.registry import dotted_name
 from shared import ROOT
 
 OFFERED = ("rollpe.encodings", "rollpe_lab.training")
@@ -25,6 +23,10 @@ WHOLE = (
 )
 """Modules that offer every public function and class that they define."""
 READERS = ("read_record", "read_records", "read_arrays", "find_arrays", "record_path", "Record")
+
+
+def dotted_name(value) -> str:
+    return f"{value.__module__}.{value.__qualname__}"
 
 
 def public_names() -> list[str]:
@@ -44,39 +46,20 @@ def public_names() -> list[str]:
     return [name for name in names if name != "rollpe.encodings.ENCODINGS"]
 
 
-def test_every_function_under_an_equation_is_documented_and_so_has_a_page_of_code():
-    documented = set(public_names())
-    for name in documented.copy():
-        module, _, last = name.rpartition(".")
-        documented.add(dotted_name(getattr(import_module(module), last)))
-    implemented = {name for equation in EQUATIONS.values() for name in equation.implements}
-    assert implemented - documented == set()
-
-
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
-    """The pages beside a chapter with one equation; all that Sphinx knows of them, and its warnings."""
+    """The pages; all that Sphinx knows of them, and its warnings."""
     book = Book(tmp_path_factory.mktemp("names"), "dummy")
     texts = {
         "index.md": "# A book\n\n```{toctree}\n:glob:\n*\napi/*\n```\n",
-        "04-rolling.md": "# A chapter\n\n$$\nS\n$$ (eq-roll)\n",
         **{f"{name}.md": f"# {name}\n" for name in ("encodings", "run")},
     }
     for path in [ROOT / "book/api.md", *(ROOT / "book/api").glob("*.md")]:
         texts[str(path.relative_to(ROOT / "book"))] = path.read_text(encoding="utf8")
-    entry = {
-        "page": "04-rolling",
-        "source": "",
-        "implements": ["rollpe.operators.roll"],
-        "encodings": ["roll"],
-    }
-    entry |= {"error": 0.0, "tolerance": 0.0, "passed": True, "cases": 1}
-    report = [{"label": "eq-roll"} | entry, {"label": "eq-roll-printed", "reason": "wrong"} | entry]
-    report[1]["page"] = "elsewhere"
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf8"))["sphinx"]["config"]
     ours = ("add_module_names", "autodoc", "default_role", "nitpick", "python_")
     settings = {key: value for key, value in settings.items() if key.startswith(ours)}
-    return book, book.build(texts, report, nitpicky=True, **settings)
+    return book, book.build(texts, nitpicky=True, **settings)
 
 
 def entry_of(env, name: str) -> addnodes.desc:
@@ -98,12 +81,6 @@ def test_every_public_name_is_on_a_page_and_says_what_it_is(pages):
 
 def test_the_docstrings_are_read_without_a_warning(pages):
     assert pages[1] == ""
-
-
-@pytest.mark.parametrize("name", ["rollpe.operators.roll", "rollpe.encodings.roll.Roll"])
-def test_a_name_links_to_the_equations_that_it_computes_and_not_to_wrong_ones(pages, name):
-    links = entry_of(pages[0].env, name).findall(addnodes.pending_xref)
-    assert [link["reftarget"] for link in links if link["reftype"] == "eq"] == ["eq-roll"]
 
 
 def test_an_encoding_says_by_which_name_it_is_built(pages):

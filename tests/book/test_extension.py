@@ -14,7 +14,6 @@ import pytest
 from docutils import nodes
 from tiny_book import STAMP, Book, a_record
 
-from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
 from rollpe_book.claims import load_claims
 from rollpe_book.extension import figures, numbers, site
@@ -25,29 +24,9 @@ from rollpe_book.properties import Properties
 from rollpe_lab.records import record_path, write_record
 from shared import make_text_record
 
-ROLL = {
-    "label": "eq-roll",
-    "page": "rolling",
-    "implements": ["rollpe.operators.roll", "rollpe.operators.shift_matrix"],
-    "encodings": ["roll", "torus-roll"],
-    "source": "paper Eq. 2",
-    "error": 3.04e-16,
-    "tolerance": 1e-12,
-    "passed": True,
-    "cases": 12,
-}
-WAVE = {
-    "label": "eq-wave",
-    "page": "rolling",
-    "implements": [],
-    "encodings": [name for name in ENCODINGS if name not in ("none", "t5-bias", "lie")],
-    "source": "paper Eq. 9",
-    "reason": "it is a definition",
-}
-ABSENT = [  # of pages that this book lacks
-    ROLL | {"label": label, "page": "99-nowhere"} for label in ("eq-permutation-equivariance", "eq-pooled")
-]
-PAGE = "# Rolling\n\n$$\nS^p q\n$$ (eq-roll)\n\nThen\n\n$$\na = b\n$$ (eq-wave)\n"
+ROLL, WAVE = "\n$$\nS^p q\n$$ (eq-roll)\n", "\n$$\na = b\n$$ (eq-wave)\n"
+BLIND = ("eq-permutation-equivariance", "eq-pooled")
+FOUND = "eq-roll: largest error 3.0e-16 (tolerance 1e-12)\neq-wave: definition, a name\n"
 
 
 # ----------------------------------------------------------------------------------------- one of everything
@@ -87,7 +66,8 @@ Put in by hand.
 ```
 
 ```{toctree}
-rolling
+executed/01-order
+executed/02-rolling
 claims
 part/01-page
 ```
@@ -115,6 +95,16 @@ def drawn():
 
 def stream(text):
     return nbformat.v4.new_output("stream", name="stdout", text=text)
+
+
+def checking(text: str, printed: str) -> str:
+    """A chapter whose cell printed what its checks found."""
+    return a_notebook(nbformat.v4.new_markdown_cell(f"# Page\n{text}"), a_cell(stream(printed)))
+
+
+def order(*labels: str) -> str:
+    text = "".join(f"\n$$\nX_{i}\n$$ ({label})\n" for i, label in enumerate(labels))
+    return checking(text, "".join(f"{label}: holds\n" for label in labels))
 
 
 def chapter() -> str:
@@ -153,13 +143,14 @@ def built(root, builder) -> Book:
     book = Book(root, builder)
     pages = {
         "index.md": INDEX,
-        "rolling.md": PAGE,
+        "executed/01-order.ipynb": order(*BLIND),
+        "executed/02-rolling.ipynb": checking(ROLL + WAVE, FOUND),
         "claims.md": CLAIMS,
         "part/01-page.ipynb": chapter(),
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rollpe_book.extension.tables.measure_all", lambda: PLAIN)
-        warnings = book.build(pages, [ROLL, WAVE, *ABSENT])
+        warnings = book.build(pages)
     assert [line for line in warnings.splitlines() if "one.png" not in line] == []
     return book
 
@@ -193,27 +184,16 @@ def marks(markup: str) -> list[tuple[str, str, str]]:
     return [(state, mark, unescape(re.sub(r"<[^>]+>", "", text)).strip()) for state, mark, text in found]
 
 
-def test_every_equation_says_what_its_check_found_and_where_its_code_is(site_):
-    page = site_.markup("rolling")
-    roll, definition = marks(page)
-    nearly_all = "trained in every encoding but t5-bias, lie"
-    assert definition == ("not-checked", "–", f"Not checked: it is a definition · {nearly_all} · paper Eq. 9")
-    made = "operators.roll · operators.shift_matrix · trained in roll, torus-roll · paper Eq. 2"
-    said = f"Checked: largest error 3·10⁻¹⁶ (tolerance 10⁻¹²) over 12 cases · {made}"
-    assert roll == ("passed", "✓", said)
-    assert re.findall(r'href="(_modules/[^"]*)"', page) == [
-        "_modules/rollpe/operators.html#roll",
-        "_modules/rollpe/operators.html#shift_matrix",
-        "_modules/rollpe/encodings/roll.html#Roll",
-        "_modules/rollpe/encodings/roll.html#TorusRoll",
-        "_modules/rollpe/encodings/relative.html#T5Bias",
-        "_modules/rollpe/encodings/lie.html#Lie",
+def test_every_equation_says_what_its_check_found(site_):
+    assert marks(site_.markup("executed/02-rolling")) == [
+        ("passed", "✓", "Checked: largest error 3.0e-16 (tolerance 1e-12)"),
+        ("not-checked", "–", "Not checked: a definition: a name"),
     ]
 
 
-def test_paper_says_it_in_a_line_without_links(paper):
+def test_paper_says_it_in_a_line(paper):
     page = paper.markup("index")
-    assert "Checked: largest error 3·10⁻¹⁶" in page and "_modules" not in page and marks(page) == []
+    assert "Checked: largest error 3.0e-16" in page and marks(page) == []
 
 
 def test_on_paper_a_figure_is_one_picture(paper):
@@ -222,29 +202,37 @@ def test_on_paper_a_figure_is_one_picture(paper):
     assert page.count('id="wave-ring"') == 1 and page.count("wave-still") == 2
 
 
-FAILED = ROLL | {"passed": False, "error": 0.5, "tolerance": 0.0, "encodings": []}
-
-
 @pytest.mark.parametrize(
-    ("page", "report", "says"),
+    ("text", "printed", "says"),
     [
-        (PAGE + "\n$$\nx = y\n$$\n", [ROLL, WAVE], "displayed equation without a label"),
-        (
-            PAGE + "\n\\begin{align}\nx &= y\n\\end{align}\n",
-            [ROLL, WAVE],
-            "displayed equation without a label",
-        ),
-        (PAGE, [FAILED, WAVE], "equation eq-roll: its check failed"),
-        (PAGE, None, "equations.json is missing"),
+        (ROLL + "\n$$\nx = y\n$$\n", FOUND, "displayed equation without a label"),
+        (ROLL + "\n\\begin{align}\nx &= y\n\\end{align}\n", FOUND, "displayed equation without a label"),
+        (ROLL + WAVE, FOUND.splitlines()[0], "equation eq-wave has no check"),
+        (ROLL, FOUND, "a cell checks eq-wave, which this page does not display"),
+        (ROLL + WAVE.replace("a = b", "S^p  q"), FOUND, "equation eq-wave is displayed already, as eq-roll"),
+        (ROLL, FOUND.replace("e-16", "e-01"), "equation eq-roll: its check failed"),
     ],
 )
-def test_an_equation_without_a_good_check_is_a_warning(book, page, report, says):
-    assert says in book.build({"rolling.md": page}, report)
-    if FAILED in (report or ()):
-        failed, _ = marks(book.markup("rolling"))
-        made = "operators.roll · operators.shift_matrix · paper Eq. 2"
-        assert failed[2] == f"CHECK FAILED: largest error 5·10⁻¹ (tolerance 0) over 12 cases · {made}"
+def test_an_equation_without_a_good_check_of_its_own_is_a_warning(book, text, printed, says):
+    assert says in book.build({"rolling.ipynb": checking(text, printed)})
+    if "failed" in says:
+        assert marks(book.markup("rolling"))[0][::2] == (
+            "failed",
+            "CHECK FAILED: largest error 3.0e-01 (tolerance 1e-12)",
+        )
         assert "<details open>" in book.markup("rolling")
+
+
+def test_names_from_here_lead_from_the_code_of_a_chapter_to_their_page(book):
+    code = "from rollpe import operators\nfrom rollpe.operators import roll as turn\n"
+    code += "turn(x, turn=x.turn) - operators.roll(x, 1)"
+    names = "# Names\n\n```{eval-rst}\n.. autofunction:: rollpe.operators.roll\n```\n"
+    names += "\n```{toctree}\npart/01-page\n```\n"
+    page = a_notebook(nbformat.v4.new_markdown_cell("# Page"), nbformat.v4.new_code_cell(code))
+    assert book.build({"index.md": names, "part/01-page.ipynb": page}) == ""
+    links = re.findall(r'<a class="code-name" href="(.*?)">(.*?)</a>', book.markup("part/01-page"))
+    assert {address for address, _ in links} == {"../index.html#rollpe.operators.roll"}
+    assert [re.sub("<.*?>", "", text) for _, text in links] == ["turn", "turn", "operators.roll"]
 
 
 # ------------------------------------------------------------------------------------------------- numbers
@@ -359,15 +347,12 @@ def test_the_map_of_channels_says_how_neighbors_correlate(book):
 
 
 def test_the_ledger_links_the_equations_of_pages_that_exist(book):
-    shown = ABSENT[0] | {"page": "01-order"}
-    page = CLAIMS.replace("# Claims", "# Order\n\n$$\nx = y\n$$ (eq-permutation-equivariance)")
-    assert book.build({"01-order.md": page}, [shown, ABSENT[1]]) == ""
-    text = book.text("01-order")
-    assert "Corrected Attention without positions is permutation-invariant" in text
+    pages = {"index.md": CLAIMS + "\n```{toctree}\nexecuted/01-order\n```\n"}
+    assert book.build(pages | {"executed/01-order.ipynb": order(*BLIND)}) == ""
+    text = book.text("index")
     assert text.index("no correction is made") < text.index("Cited as paper"), "the summary comes first"
-    assert re.search(r"Cited as paper\. \d+ claims: [^.]*\b1 corrected[^.]*\.", text)
-    assert 'href="#equation-eq-permutation-equivariance"' in book.markup("01-order")
-    assert "eq-pooled" in text and "not tested" in text
+    assert 'href="executed/01-order.html#equation-eq-permutation-equivariance"' in book.markup("index")
+    assert "was not run: run make book" in text
 
 
 def test_a_claim_is_one_line_whose_grounds_unfold_on_a_site(site_):

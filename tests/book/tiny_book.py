@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from html import unescape
 from pathlib import Path
@@ -47,22 +46,19 @@ def a_record(seed=0, right=900, encoding="roll", recipe="quick", epochs=12) -> R
 
 
 class Book:
-    """A book in ``root``: pages {name: text}, report: the checks, None for no report at all."""
+    """A book in ``root``: pages {name: text}."""
 
     def __init__(self, root: Path, builder: str = "html"):
         self.root, self.source, self.builder = root, root / "book", builder
         self.html = root / "_build" / builder
         self.source.mkdir(exist_ok=True)
 
-    def build(self, pages, report=(), **settings) -> str:
+    def build(self, pages, **settings) -> str:
         """Build it and return the warnings, without colors."""
         for name, text in pages.items():
             path = self.source / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf8")
-        (self.root / "_build").mkdir(exist_ok=True)
-        if report is not None:
-            (self.root / "_build/equations.json").write_text(json.dumps({"equations": list(report)}))
         warnings = io.StringIO()
         settings = {
             "extensions": ["myst_nb", "rollpe_book.extension"],

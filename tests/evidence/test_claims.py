@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from rollpe.encodings import grid_positions
 from rollpe.topography import attention_by_offset, pack_correlations
+from rollpe_book.checks import Check
 from rollpe_book.claims import (
     VERDICTS,
     Claim,
@@ -25,9 +26,8 @@ from rollpe_book.claims import (
     tally,
     to_markdown,
 )
-from rollpe_book.equations import EQUATIONS, CheckResult
 from rollpe_lab.training import load_plan
-from shared import ROOT, make_record
+from shared import DISPLAYED, ROOT, make_record
 
 CLAIM = {
     "id": "a-claim",
@@ -48,16 +48,18 @@ def judged(rule, of, margin=None, **more):
     return claim(records={"rule": rule, "of": of, "margin": margin, **more})
 
 
-def result(label, passed=True):
-    error = 1e-15 if passed else 0.5
-    return CheckResult(label, "04-rolling", (), "", error, 1e-12, passed, 12)
+def results(*labels, failed=()):
+    marks = {label: "✗" if label in failed else "✓" for label in labels}
+    return {label: Check(label, "04-rolling", mark, "largest error") for label, mark in marks.items()}
 
 
-def all_passed():
-    return [result(label) for label in EQUATIONS]
+LABELS = [label for _, _, label in DISPLAYED]
 
 
-def verdict_on(some_claim, records=(), checks=(), arrays=lambda record: {}) -> Verdict:
+NOTHING: dict[str, Check] = {}
+
+
+def verdict_on(some_claim, records=(), checks=NOTHING, arrays=lambda record: {}) -> Verdict:
     (found,) = ledger(checks, list(records), [some_claim], arrays=arrays)
     return found
 
@@ -76,8 +78,7 @@ def test_every_document_has_claims_and_a_claim_one_kind_of_evidence_that_fits_it
 
 def test_every_check_that_a_claim_names_exists():
     for c in load_claims():
-        for label in c.checks.labels if c.checks else ():
-            assert EQUATIONS[label].function is not None, (c.id, label)
+        assert not c.checks or set(c.checks.labels) <= set(LABELS), c.id
 
 
 def test_every_rule_on_runs_can_be_decided_by_the_plans():
@@ -92,17 +93,16 @@ def test_every_rule_on_runs_can_be_decided_by_the_plans():
 
 @pytest.mark.parametrize("c", [c for c in load_claims() if c.checks], ids=lambda c: c.id)
 def test_flipping_any_check_that_a_claim_names_undoes_its_verdict(c):
-    results = all_passed()
-    assert verdict_on(c, checks=results).verdict != "not tested"
+    assert verdict_on(c, checks=results(*LABELS)).verdict != "not tested"
     for label in c.checks.labels:
-        undone = verdict_on(c, checks=[result(r.label, r.label != label) for r in results])
+        undone = verdict_on(c, checks=results(*LABELS, failed=[label]))
         assert undone.verdict == "not tested" and undone.broken and label in undone.grounds
-        missing = verdict_on(c, checks=[r for r in results if r.label != label])
+        missing = verdict_on(c, checks=results(*{*LABELS} - {label}))
         assert missing.verdict == "not tested" and not missing.broken and label in missing.grounds
 
 
 def test_without_other_evidence_the_printed_table_decides_what_it_can():
-    found = {v.claim.id: v for v in ledger([], [])}
+    found = {v.claim.id: v for v in ledger({}, [])}
     for v in found.values():
         assert v.grounds, v.claim.id
         assert v.claim.evidence == "on the paper's table" or v.verdict == "not tested", v.claim.id
@@ -122,7 +122,7 @@ def test_checks_give_the_three_verdicts():
         ({"fails": ["eq-wrong"], "corrected_by": ["eq-good"]}, "corrected"),
     ):
         c = claim(kind="mathematical", checks=checks, instead="What holds.")
-        assert verdict_on(c, checks=[result("eq-good"), result("eq-wrong")]).verdict == expected
+        assert verdict_on(c, checks=results("eq-good", "eq-wrong")).verdict == expected
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_records_that_lack_a_measure_are_missing_runs(of):
 
 
 def test_the_counts_cover_every_claim_in_a_fixed_order():
-    verdicts = ledger(all_passed(), [])
+    verdicts = ledger(results(*LABELS), [])
     assert tuple(counts(verdicts)) == VERDICTS
     assert sum(counts(verdicts).values()) == len(verdicts) == len(load_claims())
     assert counts([]) == dict.fromkeys(VERDICTS, 0)
@@ -342,28 +342,28 @@ def test_a_tally_keeps_formulas_and_printed_numbers_apart_from_experiments():
     formula = claim(kind="mathematical", checks={"holds": ["eq-roll"]})
     printed = judged("better", "printed: roll - learned", 0.5)
     trained = judged("better", ROLL, 0.5)
-    decided = ledger([result("eq-roll")], [], [formula, printed, trained, trained])
+    decided = ledger(results("eq-roll"), [], [formula, printed, trained, trained])
     assert tally(decided) == ["2 reproduced (1 formulas, 1 on the paper's table)", "2 not tested"]
     some = [*decided, Verdict(trained, "refuted", ""), Verdict(trained, "undecided", "")]
     assert tally(some[-1:]) == ["1 undecided"] and tally([]) == []
 
 
 def test_the_page_shows_every_claim_and_what_holds_instead_only_where_it_was_shown():
-    verdicts = ledger(all_passed(), [])
+    verdicts = ledger(results(*LABELS), [])
     page = to_markdown(verdicts)
     for v in verdicts:
         assert v.claim.claim in page
         if v.claim.instead:
             assert (v.claim.instead in page) == (v.verdict in ("corrected", "refuted")), v.claim.id
-    assert "Checks failed" not in page and "Holds instead" not in to_markdown(ledger([], []))
+    assert "Checks failed" not in page and "Holds instead" not in to_markdown(ledger({}, []))
     assert "−0.30 points [−0.95, +0.35]" in page and "axial-rope" in page, "a minus is no hyphen"
     label = next(c for c in load_claims() if c.checks).checks.labels[0]
-    page = to_markdown(ledger([result(r.label, r.label != label) for r in all_passed()], []))
+    page = to_markdown(ledger(results(*LABELS, failed=[label]), []))
     assert "**Checks failed**" in page and f"FAILED: {label}" in page
 
 
 def test_a_claim_is_one_line_and_its_grounds_are_named_for_what_they_are():
-    verdicts = ledger(all_passed(), [])
+    verdicts = ledger(results(*LABELS), [])
     assert sum(map(len, by_document(verdicts).values())) == len(verdicts)
     for claims in by_document(verdicts).values():
         wrong = [v.verdict in ("refuted", "corrected") for v in claims]
@@ -405,10 +405,10 @@ def test_a_claim_that_waits_for_its_recipe_says_what_others_show():
         *runs("ladder@depth=10", learned=[1], axial_rope=[900]),
     ]
     claim = "circles-rope-strong"
-    told = {v.claim.id: details(v).get("Meanwhile", "") for v in ledger([], found)}
+    told = {v.claim.id: details(v).get("Meanwhile", "") for v in ledger({}, found)}
     assert told[claim].startswith("axial-rope − learned under other recipes: +2.93 points [")
     assert "+4.40 points after 30 epochs of it (n = 1 + 1)" in told[claim]
     assert "twice the blocks" in told[claim]
-    decided = ledger([], [*found, *runs("strong", learned=[600, 601, 602], axial_rope=[700, 701, 702])])
+    decided = ledger({}, [*found, *runs("strong", learned=[600, 601, 602], axial_rope=[700, 701, 702])])
     assert not next(v for v in decided if v.claim.id == claim).meanwhile
-    assert {v.verdict for v in ledger([], found) if v.meanwhile} == {"not tested"}
+    assert {v.verdict for v in ledger({}, found) if v.meanwhile} == {"not tested"}

@@ -55,7 +55,6 @@ print("in", Path.cwd().name, n * scale, type(loud).__name__, kind)
 
 
 PAGE, SMALL, PAIR = "book/executed/01-small.ipynb", "notebooks/01-small.py", "notebooks/01-small.ipynb"
-REPORT = "_build/equations.json"
 
 
 def write_project(root):
@@ -73,19 +72,12 @@ def project(tmp_path):
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
-    """One project whose notebook was run with its default parameters, with a report of the equations."""
+    """One project whose notebook was run with its default parameters."""
     root = write_project(tmp_path_factory.mktemp("executed") / "project")
     (root / "book").mkdir()
     notebooks.sync(root=root)
     path = notebooks.run(root / SMALL)
-    checks = sources.module_files("rollpe_book.equations")
-    write_report(root, sources.hash_files(checks, SRC, sources.meaning))
     return root, path
-
-
-def write_report(root, source_hash):
-    report = {"source_hash": source_hash, "equations": [{"label": "eq-a", "error": 0.1}]}
-    (root / REPORT).write_text(json.dumps(report | {"digest": sources.hash_json(report)}))
 
 
 @pytest.fixture
@@ -460,7 +452,6 @@ OTHER_CELLS = f"edited, its cells are not those of {SMALL}"
         (replace(PAGE, "in project 3.0", "in project 3.1"), f"{PAGE}: {EDITED} its run left"),
         (replace(PAGE, "Some words", "Other words"), f"{PAGE}: {EDITED} its run left"),
         (replace(PAGE, '"seconds": ', '"seconds": 1'), f"{PAGE}: {EDITED} its run left"),
-        (replace(REPORT, "0.1", "0.01"), f"{REPORT}: {EDITED} the checks left"),
         (exchange, f"{PAGE}: stale, {SMALL} changed since"),
         (replace("requirements.lock", "1", "2"), "stale, requirements.lock changed since"),
         (change(PAGE, lambda nb: nb["metadata"].pop("rollpe")), "without a stamp"),
@@ -475,8 +466,6 @@ OTHER_CELLS = f"edited, its cells are not those of {SMALL}"
         (change(PAGE, lambda nb: nb["cells"].append(INJECTED)), OTHER_CELLS),
         (change(PAGE, lambda nb: nb["cells"][-1]["metadata"].update(tags=["hide-input"])), OTHER_CELLS),
         (change(PAGE, lambda nb: nb["metadata"]["rollpe"].update(optimize=1)), "asserts switched off"),
-        (lambda root: write_report(root, "0"), f"{REPORT}: stale"),
-        (replace(REPORT, None, "[]"), f"{REPORT}: damaged"),
     ],
 )
 def test_the_gate_refuses(built, break_it, says):
@@ -486,11 +475,10 @@ def test_the_gate_refuses(built, break_it, says):
     assert all("\n" not in reason for reason in reasons)
 
 
-def test_another_layout_or_time_and_a_missing_report_pass(built):
+def test_another_layout_or_time_pass(built):
     page = built / PAGE
     page.write_text(json.dumps(json.loads(page.read_text()), sort_keys=True))
     (built / SMALL).touch()
-    (built / REPORT).unlink()
     assert notebooks.gate(built) == []
     page.write_text("{}")
     assert notebooks.read_stamp(page) == notebooks.read_stamp(built / "nowhere.md") == {}

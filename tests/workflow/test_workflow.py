@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from python import python
 
-from rollpe_book.equations import write_report
 from shared import ROOT
 
 FIRST, SECOND = "book/executed/01-first.ipynb", "book/executed/02-second.ipynb"
@@ -92,7 +91,6 @@ def test_what_was_edited_runs_what_follows_it_or_reads_it(project, change, name,
 def test_a_result_that_was_edited_with_an_older_date_never_becomes_a_page(project, change):
     (project / "CITATION.cff").touch()
     (project / "book/_toc.yml").write_text("- executed/01-first\n- executed/02-second\n")
-    write_report(project / "_build/equations.json", [])
     made = (f"_build/scripts/{name}" for name in ("waves.js", "runs.js", "runs.css"))
     for name in ("book/scripts/package-lock.json", "book/scripts/node_modules/.package-lock.json", *made):
         (project / name).parent.mkdir(parents=True, exist_ok=True)

@@ -65,7 +65,7 @@ class TokenCode(Encoding):
 
 @register("integer")
 class Integer(TokenCode):
-    """The position itself as the code (eq-integer-code).
+    """The position itself as the code.
 
     The heads*d channels are cut into ``axes`` equal parts; p_a is added to the first channel of the part of
     axis a, nothing to the others.

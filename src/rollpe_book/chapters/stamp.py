@@ -27,7 +27,7 @@ from typing import Any
 
 from rollpe_book.chapters.parameters import read_parameters
 from rollpe_book.chapters.source import header, list_notebooks, read_source
-from rollpe_lab.sources import SRC, find_root, hash_files, hash_json, imports, meaning, module_files
+from rollpe_lab.sources import SRC, find_root, hash_files, hash_json, imports, meaning
 
 
 def fingerprint(path: Path | str, root: Path, src: Path = SRC) -> dict[str, Any]:
@@ -75,17 +75,16 @@ def stamp_digest(notebook: Mapping[str, Any]) -> str:
 
 
 def gate(root: Path | str = ".") -> list[str]:
-    """Why executed notebooks and the report of the equations may not become the book; or [].
+    """Why executed notebooks may not become the book; or [].
 
-    The digest in a stamp covers cells, outputs and the stamp itself, that of the report every error. It is no
-    signature: an edited file with a new digest passes, and so does a run with a wrong clock, a manipulated
-    kernel or forged data. Only a new run detects these.
+    The digest in a stamp covers cells, outputs and the stamp itself. It is no signature: an edited file with
+    a new digest passes, and so does a run with a wrong clock, a manipulated kernel or forged data. Only a new
+    run detects these.
     """
     root = find_root(root)
     folder = root / "book/executed"
     sources = list_notebooks(root)
     reasons = [reason for source in sources for reason in _refuse(source, folder, root)]
-    reasons += _refuse_report(root / "_build/equations.json", root)
     return reasons if sources else [*reasons, "notebooks/ holds no notebook."]
 
 
@@ -141,20 +140,3 @@ def _cells(notebook: Mapping[str, Any]) -> list[tuple[str, str, list[str], Any]]
     """Type, text, tags and figure or table of every cell: what an author wrote."""
     cells = [(cell["cell_type"], "".join(cell["source"]), cell["metadata"]) for cell in notebook["cells"]]
     return [(kind, text, about.get("tags", []), about.get("mystnb")) for kind, text, about in cells]
-
-
-def _refuse_report(path: Path, root: Path) -> Iterator[str]:
-    """Why a report of the equations' checks may not be shown; the book itself warns of a missing one."""
-    if not path.is_file():
-        return
-    name = path.relative_to(root)
-    again = f"run: rollpe equations --json {name}"
-    now = hash_files(module_files("rollpe_book.equations"), SRC, meaning)
-    try:
-        report = json.loads(path.read_text(encoding="utf8"))
-        if report.pop("digest") != hash_json(report):
-            yield f"{name}: edited, it is not what the checks left; {again}"
-        elif report["source_hash"] != now:
-            yield f"{name}: stale, the equations or what they check changed since; {again}"
-    except (ValueError, KeyError, AttributeError, TypeError):
-        yield f"{name}: damaged, no report of checks; {again}"

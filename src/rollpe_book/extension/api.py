@@ -1,11 +1,15 @@
 """The pages of the library's names, which autodoc and viewcode make of the docstrings.
 
-Added here: the name to build an encoding by, and the equations that a function or class computes.
+Added here: the name to build an encoding by, and links from names in the code of chapters.
 """
 
 from __future__ import annotations
 
+import ast
+import json
 import re
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -13,14 +17,13 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 
 from rollpe.encodings.registry import ENCODINGS
-from rollpe_book.equations.registry import dotted_name
 from rollpe_book.extension.site import is_site
 
 FAMILIES = {encoding.__module__ for encoding in ENCODINGS.values()}
 
 
 def add_facts(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Put the name of an encoding before its docstring, and its checked equations after a docstring.
+    """Put the name of an encoding before its docstring.
 
     The docstring of a module, which is about its files, is left out: its page says what it is for.
     """
@@ -28,20 +31,9 @@ def add_facts(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: 
         lines.clear()
     described = {key: field.description for key, field in getattr(obj, "model_fields", {}).items()}
     lines += ["", *(f":ivar {key}: {said}" for key, said in described.items() if said), ""]
-    if not callable(obj) or not hasattr(obj, "__qualname__"):
-        return
     encoding = next((name for name, known in ENCODINGS.items() if known is obj), None)
     if encoding:
         lines[:0] = [f'``create_encoding("{encoding}", …)``', ""]
-    known = equations(app)
-    lines[:] = [
-        re.sub(r"\((eq-[\w-]+)\)", lambda m: reference(m[1]) if m[1] in known else m[0], line)
-        for line in lines
-    ]
-    by = {dotted_name(obj), encoding}
-    labels = [label for label, entry in known.items() if by & {*entry["implements"], *entry["encodings"]}]
-    if labels:
-        lines += ["", f"Checked equations: {', '.join(map(reference, labels))}.", ""]
 
 
 def escape_bars(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
@@ -52,21 +44,6 @@ def escape_bars(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines
 def leave_out_fields(app: Sphinx, what: str, name: str, obj: Any, *rest: Any) -> tuple[str, str] | None:
     """The signature of a pydantic model is the list of all its fields, pages long."""
     return ("", "") if hasattr(obj, "model_fields") else None
-
-
-def equations(app: Sphinx) -> dict[str, dict[str, Any]]:
-    """The report's entries of the equations on pages of this book that are right as displayed."""
-    pages = {docname.rpartition("/")[2] for docname in app.env.found_docs}
-    report: dict[str, dict[str, Any]] = app.env.rollpe_report  # type: ignore[attr-defined]
-    return {
-        label: entry
-        for label, entry in report.items()
-        if entry["page"] in pages and not label.endswith("-printed")
-    }
-
-
-def reference(label: str) -> str:
-    return f":eq:`{label}`"
 
 
 def keep_to_encodings(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
@@ -81,6 +58,48 @@ def write_in_one_line(app: Sphinx, doctree: nodes.document, docname: str) -> Non
         arguments["multi_line_parameter_list"] = False
 
 
+CODE = re.compile(r'(?s)<div class="highlight-ipython3 .*?</pre>')
+NAME = re.compile(  # a name or the first two of a.b, no attribute and no keyword of a call
+    r'(?<!<span class="o">\.</span>)(<span class="n">(\w+)</span>)'
+    r'(?:(<span class="o">\.</span><span class="n">(\w+)</span>)|(?!<span class="o">=</span>))'
+)
+
+
+def imported_names(path: Path) -> dict[str, tuple[str, str]]:
+    """What the cells of a notebook import from the project, and under which names a page may describe it.
+
+    ``{"Roll": ("rollpe.encodings.Roll", "rollpe.encodings.roll.Roll"), …}``.
+    """
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    found = {}
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and (module := node.module or "").startswith("rollpe"):
+            for name in node.names:
+                defined = getattr(getattr(import_module(module), name.name, None), "__module__", module)
+                found[name.asname or name.name] = (f"{module}.{name.name}", f"{defined}.{name.name}")
+    return found
+
+
+def link_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """On a site, names that a chapter imports from the project lead from its code to their page."""
+    path = Path(app.env.doc2path(page)) if doctree else Path(page)
+    if path.suffix != ".ipynb" or not is_site(app):
+        return
+    places, imported = app.env.domaindata["py"]["objects"], imported_names(path)
+
+    def linked(match: re.Match[str]) -> str:
+        first, name, rest, attribute = match.groups("")
+        for text, after, last in ((match[0], "", f".{attribute}"), (first, rest, "")):
+            for dotted in imported.get(name, ()):
+                if place := places.get(dotted + last):
+                    address = f"{app.builder.get_relative_uri(page, place.docname)}#{place.node_id}"
+                    return f'<a class="code-name" href="{address}">{text}</a>{after}'
+        return match[0]
+
+    context["body"] = CODE.sub(lambda code: NAME.sub(linked, code[0]), context["body"])
+
+
 def setup(app: Sphinx) -> None:
     app.setup_extension("sphinx.ext.napoleon")  # with autodoc
     app.setup_extension("sphinx.ext.viewcode")
@@ -90,3 +109,4 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", leave_out_fields)
     app.connect("autodoc-skip-member", keep_to_encodings)
     app.connect("doctree-resolved", write_in_one_line)
+    app.connect("html-page-context", link_names)

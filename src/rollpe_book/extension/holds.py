@@ -20,7 +20,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
 from rollpe.errors import InputError
-from rollpe_book.extension.equations import load_report
+from rollpe_book.checks import read_checks
 from rollpe_book.extension.ledger import verdicts_of
 from rollpe_book.extension.site import RECORDS, is_site, project_root
 from rollpe_lab.bench.report import newest_by_device
@@ -59,9 +59,8 @@ def conditions(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def evidence_of(root: Path) -> Evidence:
-    """The committed records and benchmarks of a project, and its ledger where its equations were checked."""
+    """The committed records and benchmarks of a project, and its ledger, where chapters were executed."""
     records = root / RECORDS[0]
-    report = load_report(root / "_build/equations.json")
     return Evidence(
         read_records(records),
         arrays=partial(find_arrays, folders=[records]),
@@ -70,7 +69,7 @@ def evidence_of(root: Path) -> Evidence:
             kind: {t.name: t.ratio for t in b.encodings}
             for kind, b in newest_by_device(root / "data/benchmarks").items()
         },
-        verdicts={v.claim.id: v.verdict for v in verdicts_of(root, report)},
+        verdicts={v.claim.id: v.verdict for v in verdicts_of(root, read_checks(root))},
     )
 
 

@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from html import escape
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from rollpe_book.checks import Check, read_checks
 from rollpe_book.claims import (
     INSTEAD,
     Verdict,
@@ -26,16 +27,14 @@ from rollpe_book.claims import (
     summary,
     tally,
 )
-from rollpe_book.extension.equations import check_results, load_report
 from rollpe_book.extension.site import RECORDS, all_records, is_site, project_root
 from rollpe_lab.records.store import find_arrays
 
 
-def verdicts_of(root: Path, report: dict[str, dict[str, Any]]) -> list[Verdict]:
-    """The ledger of the project, from the report of the checks and all records."""
-    folders = [root / folder for folder in RECORDS]
-    arrays = partial(find_arrays, folders=folders)
-    return ledger(check_results(report.values()), all_records(root), arrays=arrays)
+def verdicts_of(root: Path, checks: dict[str, Check]) -> list[Verdict]:
+    """The ledger of the project, from the checks of executed chapters and all records."""
+    arrays = partial(find_arrays, folders=[root / folder for folder in RECORDS])
+    return ledger(checks, all_records(root), arrays=arrays)
 
 
 def in_myst(text: str, shown: Collection[str]) -> str:
@@ -50,16 +49,14 @@ def in_myst(text: str, shown: Collection[str]) -> str:
 
 
 class LedgerDirective(SphinxDirective):
-    """A directive that shows verdicts: of the checks in the build's report, and of all records."""
+    """A directive that shows verdicts: of the checks in executed chapters, and of all records."""
 
     def judge(self) -> tuple[list[Verdict], set[str]]:
         """All verdicts, and the labels of the equations that this book displays."""
         root = project_root(self.env.app)
-        path = root / self.config.rollpe_equations
-        report = load_report(path)
-        self.env.note_dependency(str(path))
+        checks = read_checks(root)
         pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
-        return verdicts_of(root, report), {n for n, entry in report.items() if entry.get("page") in pages}
+        return verdicts_of(root, checks), {c.label for c in checks.values() if c.page in pages}
 
 
 class ClaimsDirective(LedgerDirective):
