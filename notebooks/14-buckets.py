@@ -34,7 +34,7 @@ import torch
 from rollpe import textbook
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe_book import figures
-from rollpe_book.agree import agree, gap
+from rollpe_book.agree import agree, differs, gap, holds
 
 figures.use_theme()
 torch.manual_seed(seed)
@@ -78,18 +78,51 @@ def bucket(Delta):
 
 
 Delta = torch.arange(-200, 201)
-agree("our buckets and the library's", bucket(Delta), textbook.t5_bucket(Delta))
+agree("eq-t5-bucket", bucket(Delta), textbook.t5_bucket(Delta))
+
+# %%
 by_hand = {0: 0, 3: 3, 7: 7, 8: 8, 16: 10, 32: 12, 64: 14, 1000: 15}
-distance = torch.tensor(list(by_hand))
-agree("to the left", bucket(-distance), list(by_hand.values()))
-agree("to the right", bucket(distance)[1:], bucket(-distance)[1:] + 16)
+distance, numbers = torch.tensor([[*by_hand], [*by_hand.values()]])
+left, right = bucket(-distance), bucket(distance)[1:]
+agree("the numbers above", [left, right], [numbers, numbers[1:] + 16])
 empty = set(range(32)) - set(bucket(Delta).tolist())
 print("empty:", *empty)
 assert empty == {16}
 
 # %% [markdown]
 # Distance 0 counts as left, so bucket 16 stays empty. T5's decoder never attends to the right and gives all its
-# buckets to the left.
+# buckets to the left. The next two checks compare the library, for other numbers of buckets, with a count in whole
+# numbers: how many of the edges $c \, (D/c)^{j/c}$ has a distance passed?
+
+
+# %% tags=["hide-input"]
+def counted(Δ, c, D):
+    a, edges = abs(Δ), range(1, c + 1)
+    f = a if a < c else c + sum(a**c >= c ** (c - j) * D**j for j in edges)
+    return 2 * c * (Δ > 0) + min(2 * c - 1, f)
+
+
+offset = torch.cat((Delta, torch.tensor([-5000, -999, 1000, 4096])))
+sizes = [(1, 2), (1, 50), (2, 128), (3, 11), (8, 128), (10, 70), (12, 300)]
+both = [textbook.t5_bucket(offset, 4 * c, D) for c, D in sizes]
+agree("eq-t5-bucket", both, [[counted(Δ, *s) for Δ in offset.tolist()] for s in sizes])
+
+# %% tags=["hide-input"]
+one_way = [textbook.t5_bucket(offset, 2 * c, D, bidirectional=False) for c, D in sizes]
+expected = [[counted(min(Δ, 0), *s) for Δ in offset.tolist()] for s in sizes]
+agree("the decoder's buckets", one_way, expected)
+
+# %% [markdown]
+# The scores are those of {eq}`eq-t5`, here for tokens at the positions $0, 1, 4, 9, \dots$:
+
+# %%
+X, p = torch.randn(tokens, d), torch.arange(tokens) ** 2
+W_Q, W_K, W_V = torch.randn(3, d, d) / math.sqrt(d)
+q, k, v = X @ W_Q, X @ W_K, X @ W_V
+b = torch.randn(32)
+e = q @ k.T / math.sqrt(d) + b[bucket(p - p[:, None])]
+library = textbook.t5_scores(q, k, b[textbook.t5_bucket(textbook.offsets(p))])
+agree("eq-t5", library, e)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rulers", "caption": "Which offsets share an entry of the table: with clipping (top) and with T5's buckets (bottom). Shades alternate, and each bar is one entry. Numbers mark the ends of the part in which every offset has its own."}, "image": {"alt": "Two horizontal rulers on a common axis of offsets from minus 150 to 150. The upper one, clipping at 16, has 31 narrow marks in the middle and one long uniform stretch on either side. The lower one, T5's buckets, has narrow marks in the middle that grow wider outward until about 90, and uniform ends."}}
 offset = torch.arange(-150, 151)
@@ -155,18 +188,14 @@ fig
 # $$ (eq-shaw-values)
 
 # %%
-X = torch.randn(tokens, d)
-W_Q, W_K, W_V = torch.randn(3, d, d) / math.sqrt(d)
-q, k, v = X @ W_Q, X @ W_K, X @ W_V
 T_K, T_V = torch.randn(2, 2 * K + 1, d)  # two tables, offsets −K … K
 i = torch.arange(tokens)
 row = (i - i[:, None]).clamp(-K, K) + K  # where the tables keep j − i
 R_K, R_V = T_K[row], T_V[row]  # [N, N, d]
-
-e = (q @ k.T + torch.einsum("id,ijd->ij", q, R_K)) / math.sqrt(d)
+e = (q[:, None] * (k + R_K)).sum(dim=-1) / math.sqrt(d)
 alpha = torch.softmax(e, dim=-1)
-y = alpha @ v + torch.einsum("ij,ijd->id", alpha, R_V)
-agree("ours and the library", y, textbook.shaw_attention(q, k, v, R_K, R_V))
+y = (alpha[..., None] * (v + R_V)).sum(dim=1)
+agree("eq-shaw-values", textbook.shaw_attention(q, k, v, R_K, R_V), y)
 
 # %% [markdown]
 # With clipping every offset has a row, so a table that was trained on short sequences runs on any length. What is
@@ -194,15 +223,12 @@ shuffled[far] = far.roll(1)
 swapped[[0, -2]] = swapped[[-2, 0]]  # the farthest and the nearest one
 
 
-def last(order):
-    """The result of the last token, all tokens in this order."""
+def last(order):  # the result of the last token, all tokens in this order
     return textbook.shaw_attention(q[order], k[order], v[order], R_K, R_V)[-1]
 
 
 agree(f"the {len(far)} far tokens change places", last(shuffled), y[-1])
-change = gap(last(swapped), y[-1])
-print(f"a far and a near one change places: {change:.2f} off")
-assert change > 1e-3
+differs("a far and a near one change places", last(swapped), y[-1])
 
 # %% [markdown]
 # ## No vector for each pair
@@ -214,14 +240,18 @@ assert change > 1e-3
 # q_i^\top R_{j-i} = \bigl( Q T^\top \bigr)_{i,\; j-i+K}
 # $$ (eq-shaw-gather)
 #
-# Here $j - i$ is clipped as before. When the sequence is longer than the table, no tensor has more entries than the
-# scores themselves:
+# Here $j - i$ is clipped as before.
 
 # %%
 products = q @ T_K.T  # [N, 2K+1]: every query with every offset
 term = products.gather(1, row)  # [N, N]
-agree("one product and a lookup", q @ k.T + term, math.sqrt(d) * e)
+R = textbook.relative_lookup(T_K, textbook.offsets(i))  # [N, N, d]
+agree("eq-shaw-gather", term / math.sqrt(d), textbook.shaw_scores(q, 0 * k, R))
 
+# %% [markdown]
+# When the sequence is longer than the table, no tensor has more entries than the scores themselves:
+
+# %%
 print("megabytes, one head of 64 channels, table of 33 rows, 32 bits:")
 print("tokens   a vector for each pair   product and lookup")
 for N in (65, 1024, 8192):
@@ -257,33 +287,34 @@ agree("the library's shaw-kv", result, y)
 # %%
 grid = (4, 6)
 p = torch.cartesian_prod(torch.arange(4), torch.arange(6))  # row, column
-tables = torch.randn(2, 2 * K + 1, d)  # one for the rows, one for the columns
+R = torch.randn(2, 2 * K + 1, d)  # a table for the rows, one for the columns
 q_hat, k_hat = q_p, k_p = torch.randn(2, len(p), d)
 for a in range(2):
-    places = torch.arange(grid[a])  # every c
-    R = tables[a][(places - p[:, a, None]).clamp(-K, K) + K]  # [N, G, d]
-    q_hat = torch.cat((q_hat, torch.einsum("id,icd->ic", q_p, R)), dim=1)
-    k_hat = torch.cat((k_hat, (places == p[:, a, None]).double()), dim=1)
+    places, here = torch.arange(grid[a]), p[:, a, None]  # every c, the token's own
+    vectors = R[a][(places - here).clamp(-K, K) + K]  # [N, G, d]
+    q_hat = torch.cat((q_hat, torch.einsum("id,icd->ic", q_p, vectors)), dim=1)
+    k_hat = torch.cat((k_hat, (places == here).double()), dim=1)
 
-pair = sum(
-    textbook.relative_lookup(tables[a], textbook.offsets(p[:, a])) for a in (0, 1)
-)
-wanted = math.sqrt(d) * textbook.shaw_scores(q_p, k_p, pair)
-agree("wider vectors, one dot product", q_hat @ k_hat.T, wanted)
+# %%
+offsets = textbook.offsets(p.T)  # [2, N, N]
+down, right = (textbook.relative_lookup(R[a], offsets[a]) for a in range(2))
+wanted = (q_p[:, None] * (k_p + down + right)).sum(dim=-1)
+agree("eq-shaw-grid", q_hat @ k_hat.T, wanted)
 
 # %% [markdown]
 # On $8 \times 8$ patches these are 16 more channels, and no bias is stored at all. So fused attention, which never
 # stores its scores, can compute Shaw's encoding, too. Ones in extra channels of the values collect the weights by
-# row and column. The library uses these channels for every complete grid.
+# row and column. The library uses these channels for every complete grid with at most $2d$ rows and columns.
 
 # %% tags=["hide-input"]
-on_grid = create_encoding("shaw", head_dim=d, heads=1, axes=2, grid=grid, clip=K)
-on_grid.double().requires_grad_(False)
-patches = grid_positions(*grid)
-q_p, k_p, v_p = torch.randn(3, 1, 1, len(patches), d)
-by_pairs = on_grid.attend(q_p, k_p, v_p, patches)
-by_channels = on_grid.attend(q_p, k_p, v_p, on_grid.precompute(patches, q_p, grid))
-agree(f"{sum(grid)} channels in place of {len(patches)}² biases", by_channels, by_pairs)
+shaw = create_encoding("shaw", head_dim=d, heads=1, axes=2, grid=grid, clip=K)
+shaw.double().requires_grad_(False).keys[:, 0] = R
+q_1, k_1, v_1 = (x[None, None] for x in (q_p, k_p, torch.randn(len(p), d)))
+channels = shaw.precompute(p, q_1, grid)
+holds("its channels are ours", 2 * d < 10 or channels.tables[0] == k_hat[:, d:])
+found = [shaw.attend(q_1, k_1, v_1, tables) for tables in (p, channels)]
+result = torch.softmax(wanted / math.sqrt(d), dim=-1) @ v_1
+agree("eq-shaw-grid", found, [result, result])  # by pairs and by channels
 
 # %% [markdown]
 # ## Can it use a cache?
@@ -295,7 +326,12 @@ agree(f"{sum(grid)} channels in place of {len(patches)}² biases", by_channels, 
 # \begin{gathered} y_t = \sum_{j \le t} \alpha_{tj} v_j, \\
 # \alpha_{t\cdot} = \operatorname{softmax}\!\left( \frac{q_t^\top k_j}{\sqrt{d}} \right)_{j \le t} \end{gathered}
 # $$ (eq-cache)
-#
+
+# %%
+causal = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+agree("eq-cache", textbook.decode(q, k, v), causal)
+
+# %% [markdown]
 # At every step $t$ grows, so all offsets $j - t$ change. But nothing in the cache depends on them:
 #
 # $$
@@ -323,20 +359,18 @@ agree(f"{sum(grid)} channels in place of {len(patches)}² biases", by_channels, 
 
 
 # %%
-def step(q_t, k_cache, v_cache, T):
-    """The newest query meets everything cached, which is only read."""
-    K, t = len(T) // 2, len(k_cache) - 1
-    age = (torch.arange(t + 1) - t).clamp(min=-K)  # j − t
-    e_t = (k_cache @ q_t + (T @ q_t)[age + K]) / math.sqrt(len(q_t))
+def step(q_t, k_cache, v_cache):  # the newest query meets everything cached
+    age = torch.arange(1 - len(k_cache), 1).clamp(min=-K)  # j − t
+    e_t = (k_cache @ q_t + (T_K @ q_t)[age + K]) / math.sqrt(d)
     return torch.softmax(e_t, dim=0) @ v_cache
 
 
-later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
-full = torch.softmax(e.masked_fill(later, -torch.inf), dim=-1) @ v
-cached = [step(q[t], k[: t + 1], v[: t + 1], T_K) for t in range(tokens)]
-agree("step by step, and all at once", torch.stack(cached), full)
-agree("the library's function", textbook.decode(q, k, v, T_K), full)
+cached = torch.stack([step(q[t], k[: t + 1], v[: t + 1]) for t in range(tokens)])
+later = torch.full((tokens, tokens), -torch.inf).triu(1)
+full = torch.softmax(e + later, dim=-1) @ v
+agree("eq-cache-shaw", [cached, textbook.decode(q, k, v, T_K)], [full, full])
 
+# %%
 ln = torch.tensor([1.0, 2, 3]).log()[:, None]  # the keys of the table above
 T = torch.tensor([3.0, 2, 1, 1, 1]).log()[:, None]  # offsets −2 … 2
 ten_twenty = torch.tensor([10.0, 20, 0])[:, None]
@@ -347,17 +381,14 @@ agree("the table above", result.flatten(), [10, 15, 11])
 # The library's encodings decode with a cache, too: Shaw's with one table and with two, and T5's biases.
 
 # %% tags=["hide-input"]
+past = [[x[..., : t + 1, :] for x in (keys, values, positions)] for t in range(tokens)]
 for name in ("shaw", "shaw-kv", "t5-bias"):
-    encoding = create_encoding(name, head_dim=d, heads=1, axes=1)
-    encoding.double().requires_grad_(False)
-    for parameter in encoding.parameters():
+    encoding = create_encoding(name, head_dim=d, heads=1, axes=1).double()
+    for parameter in encoding.requires_grad_(False).parameters():
         parameter.normal_()
-    full = encoding.attend(queries, keys, values, positions, is_causal=True)[0, 0]
-    for t in range(1, tokens + 1):
-        cache = keys[..., :t, :], values[..., :t, :]
-        newest = encoding.decode(queries[..., t - 1 : t, :], *cache, positions[:t])
-        cached[t - 1] = newest.flatten()
-    agree(f"the encoding {name}", torch.stack(cached), full)
+    steps = [encoding.decode(queries[..., [t], :], *past[t]) for t in range(tokens)]
+    full = encoding.attend(queries, keys, values, positions, is_causal=True)
+    agree(f"the encoding {name}", torch.cat(steps, dim=-2), full)
 
 # %% [markdown]
 # The extra work of a step is one product of the query with the table, however long the sequence has become, and one
@@ -370,27 +401,55 @@ for name in ("shaw", "shaw-kv", "t5-bias"):
 # $$
 # \|\mathbf{1}_p - \mathbf{1}_{p'}\| = \sqrt{2} \quad (p \neq p')
 # $$ (eq-one-hot-distance)
-#
+
+# %%
+p = torch.arange(120)
+one_hot = textbook.one_hot_code(p, len(p))
+distance = (one_hot[:, None] - one_hot).norm(dim=-1)
+agree("eq-one-hot-distance", distance, math.sqrt(2) * (p[:, None] != p))
+
+# %% [markdown]
 # Each binary digit is a square wave, half as fast as the one before:
 #
 # $$
 # \begin{aligned} b_i\bigl(p + 2^{i+1}\bigr) &= b_i(p), \\
 # b_i\bigl(p + 2^{i}\bigr) &= 1 - b_i(p) \end{aligned}
 # $$ (eq-bit-period)
-#
+
+# %%
+waves = [(2**i, b) for i, b in enumerate(textbook.binary_code(p, 8).T[:6])]
+agree("eq-bit-period", [b[2 * h :] for h, b in waves], [b[: -2 * h] for h, b in waves])
+agree("eq-bit-period", [b[h:] for h, b in waves], [1 - b[:-h] for h, b in waves])
+
+# %% [markdown]
 # The carry makes the steps of binary digits unequal:
 #
 # $$
 # \begin{aligned} & \|b(p+1) - b(p)\|^2 \\
 # & \quad = 1 + \#\{\text{ones at the end of } p\} \end{aligned}
 # $$ (eq-bit-flips)
-#
+
+# %%
+wide = torch.cat((p, torch.tensor([2**15 - 1, 40000])))
+ones_at_end = [len(f"{a:b}") - len(f"{a:b}".rstrip("1")) for a in wide]
+expected = 1 + torch.tensor(ones_at_end)
+change = textbook.binary_code(wide + 1, 17) - textbook.binary_code(wide, 17)
+flips = change.square().sum(dim=1)
+agree("eq-bit-flips", [flips, textbook.bit_flips(wide)], [expected, expected])
+
+# %% [markdown]
 # All sinusoidal codes have the same length, because each pair lies on a circle:
 #
 # $$
 # \|\mathrm{PE}(p)\|^2 = \tfrac{d}{2}
 # $$ (eq-sinusoid-norm)
-#
+
+# %%
+real = 9.3 * p - 500  # negative ones, too
+squared = [textbook.sinusoids(real, n).square().sum(dim=1) for n in (2, 8, 32)]
+agree("eq-sinusoid-norm", squared, [torch.full((120,), n / 2) for n in (2, 8, 32)])
+
+# %% [markdown]
 # The distance of two of them depends on $p - p'$ alone, so all their steps are equally long:
 #
 # $$
@@ -399,17 +458,11 @@ for name in ("shaw", "shaw-kv", "t5-bias"):
 # $$ (eq-sinusoid-distance)
 
 # %%
-p, n = torch.arange(120), 8  # positions, and digits or channels
-b = p[:, None] // 2 ** torch.arange(n) % 2
-ones_at_end = (b.cumprod(dim=1)).sum(dim=1)  # the lowest digit comes first
-flips = b.diff(dim=0).square().sum(dim=1)
-agree("bits that flip from p to p + 1", flips, 1 + ones_at_end[:-1])
-agree("our count and the library's", flips, textbook.bit_flips(p[:-1]))
-
-PE, ω = textbook.sinusoids(p, n), textbook.rope_frequencies(n)
-squared = (PE[:, None] - PE).square().sum(dim=-1)
-half_angles = 0.5 * ω * (p[:, None] - p)[..., None]
-agree("squared distances", squared, 4 * half_angles.sin().square().sum(dim=-1))
+n, ω = 8, 10000.0 ** (-torch.arange(0, 8, 2) / 8)  # channels, frequencies
+PE, other = textbook.sinusoids(p, n), p + 0.3
+squared = (PE[:, None] - textbook.sinusoids(other, n)).square().sum(dim=-1)
+half_angles = ω / 2 * (p[:, None] - other)[..., None]
+agree("eq-sinusoid-distance", squared, 4 * half_angles.sin().square().sum(dim=-1))
 
 # %% [markdown]
 # For which code does *one* matrix lead from every position to the next? We find the best one by least squares.
@@ -418,8 +471,8 @@ agree("squared distances", squared, 4 * half_angles.sin().square().sum(dim=-1))
 codes = {
     "number": p[:, None].double(),
     "number, 1": torch.stack((p, p**0), dim=1).double(),
-    "one-hot": textbook.one_hot_code(p, len(p)),
-    "binary": b.double(),
+    "one-hot": one_hot,
+    "binary": textbook.binary_code(p, n),
     "sinusoids": PE,
 }
 for name, code in codes.items():
@@ -446,9 +499,10 @@ for name, code in codes.items():
 # correct.
 
 # %%
-shift = 7
+shift = 2.7
 R = textbook.rotation_matrix(shift * ω)  # the minus sign in the upper corner
-agree("this matrix moves back", PE @ R.T, textbook.sinusoids(p - shift, n))
+agree("eq-sinusoid-shift-printed", PE @ R.T, textbook.sinusoids(p - shift, n))
+differs("eq-sinusoid-shift-printed", PE @ R.T, textbook.sinusoids(p + shift, n), 0.1)
 
 # %% [markdown]
 # ```{admonition} In short
@@ -482,9 +536,7 @@ same = torch.randn(1, d).expand(tokens, d)
 keys_only = textbook.shaw_attention(same, same, same, R_K, 0 * R_V)
 both = textbook.shaw_attention(same, same, same, R_K, R_V)
 agree("keys only, equal tokens", keys_only, keys_only[:1].expand_as(keys_only))
-change = gap(both[0], both[tokens // 2])
-print(f"both tables: first and middle token differ by {change:.2f}")
-assert change > 1e-3
+differs("both tables, first and middle token", both[0], both[tokens // 2])
 
 # %% [markdown]
 # ```{exercise}
@@ -536,6 +588,4 @@ def layer(X):
 
 
 agree("one layer", layer(X[pair])[-1], layer(X)[-1])
-change = gap(layer(layer(X[pair]))[-1], layer(layer(X))[-1])
-print(f"two layers: the last token changes by {change:.1e}")
-assert change > 1e-6
+differs("two layers", layer(layer(X[pair]))[-1], layer(layer(X))[-1])

@@ -27,7 +27,10 @@ OTHERS = {  # an even and an odd ring where there is one, other positions, width
     "06-continuous": ({}, {}),
     "07-waves": ({}, {}),
     "13-length": ({}, {}),
-    "14-buckets": ({}, {}),
+    "14-buckets": (
+        {"tokens": 9, "d": 5, "K": 2, "seed": 1},
+        {"tokens": 30, "d": 4, "K": 6, "seed": 2},
+    ),
     "15-kernels": ({}, {}),
     "16-lie": ({}, {}),
     "17-topography": ({}, {}),
