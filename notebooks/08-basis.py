@@ -54,7 +54,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy, unfold
 
 from rollpe_book import figures
-from rollpe_book.agree import agree, gap
+from rollpe_book.agree import agree, differs, holds
 from rollpe_lab.files import write_atomically
 from rollpe_lab.records import environment, find_arrays, now, provenance, read_records
 from rollpe_lab.sources import enter_root
@@ -99,16 +99,21 @@ agree("our lines and the library", Q, real_fourier_basis(n)[0])
 from rollpe.textbook import rotation_matrix
 
 
-def R(p):
+def R(p, n):
     """Rotations of the pairs; 1 and (−1)^p for the waves without a partner."""
+    ω = 2 * torch.pi * torch.arange(1, (n + 1) // 2) / n
     single = torch.tensor([1.0, (-1.0) ** p])[: 2 - n % 2]
-    return torch.block_diag(rotation_matrix(2 * torch.pi * k / n * p), single.diag())
+    return torch.block_diag(rotation_matrix(ω * p), single.diag())
 
 
-(W_Q, W_K), (x, y) = torch.randn(2, n, 5), torch.randn(2, 5)
-rolled = (W_Q @ x).roll(-2) @ (W_K @ y).roll(-7)  # positions 2 and 7
-W_Q2, W_K2 = Q.T @ W_Q, Q.T @ W_K
-agree("rolled and rotated", rolled, (R(2) @ W_Q2 @ x) @ (R(7) @ W_K2 @ y))
+# %%
+rolled, rotated = [], []
+for m in (n, 3, 4, 13):  # channels; the positions are 2 and −7
+    (W_Q, W_K), (x, y) = torch.randn(2, m, 5), torch.randn(2, 5)
+    W_Q2, W_K2 = real_fourier_basis(m)[0].T @ torch.stack((W_Q, W_K))
+    rolled.append((W_Q @ x).roll(-2) @ (W_K @ y).roll(7))
+    rotated.append((R(2, m) @ W_Q2 @ x) @ (R(-7, m) @ W_K2 @ y))
+agree("eq-twin", rolled, rotated)
 
 # %% [markdown]
 # To train both, we take a very small transformer on handwritten digits: patches of $2 \times 2$ pixels, one block, one
@@ -232,10 +237,12 @@ gradients = {}
 for name, model in twins.items():
     cross_entropy(model(train), labels).backward()
     gradients[name] = model.attn.qkv.weight.grad[: 2 * n]  # of W_Q
-agree("gradients are twins", Q_T @ gradients["roll"], gradients["roll-twin"])
-first_step = {name: g / (g.square().sqrt() + 1e-8) for name, g in gradients.items()}
-difference = Q_T @ first_step["roll"] - first_step["roll-twin"]
-share = (difference.norm() / first_step["roll"].norm()).item()
+agree("eq-sgd", Q_T @ gradients["roll"], gradients["roll-twin"])
+step, twin_step = (g / (g.square().sqrt() + 1e-8) for g in gradients.values())
+differs("eq-adam", Q_T @ step, twin_step, least=0.1)
+
+# %%
+share = (Q_T @ step - twin_step).norm() / step.norm()
 print(f"Adam's first steps differ by {share:.0%} of their length")
 assert share > 0.1
 
@@ -265,12 +272,30 @@ assert share > 0.1
 # (Put $g = e_j$: column $j$ of $Q$ equals its own signs, so its entries are 0, 1 and $-1$, and only one is not 0, since
 # its length is 1. The other direction is a substitution.) The Fourier basis is no signed permutation.
 
+
 # %%
-G = torch.randn(n, 2 * n)
-U, _, Vh = torch.linalg.svd(Q.T @ G, full_matrices=False)
-W, _, Xh = torch.linalg.svd(G, full_matrices=False)
-agree("Muon's step", U @ Vh, Q.T @ (W @ Xh), tolerance=1e-11)
-print(f"Adam's step: off by up to {gap((Q.T @ G).sign(), Q.T @ G.sign()):.1f}")
+def muon(G):
+    U, _, Vh = torch.linalg.svd(G, full_matrices=False)
+    return U @ Vh
+
+
+def descent(W, M, G):
+    """A step with weight decay and momentum."""
+    return 0.99 * W - 0.1 * (0.9 * M + G)
+
+
+# %%
+W, M, G = torch.randn(3, n, 2 * n)  # weights, momentum, gradient
+twins_step = descent(*(Q.T @ A for A in (W, M, G)))
+agree("eq-equal-in-law", twins_step, Q.T @ descent(W, M, G))
+agree("eq-equal-in-law", muon(Q.T @ G), Q.T @ muon(G), 1e-11)
+normal = torch.distributions.Normal(0, 1).log_prob  # the density of the start
+agree("eq-equal-in-law", normal(Q.T @ W).sum(), normal(W).sum(), 1e-9)
+holds("eq-equal-in-law", (Q.T @ torch.ones(n)).max() > 1.1)  # uniform weights are ≤ 1
+permuted = (torch.randn(n).sign() * torch.eye(n))[torch.randperm(n)]
+agree("eq-signed-permutation", (permuted @ G).sign(), permuted @ G.sign())
+differs("eq-signed-permutation", Q, Q.sign(), 1e-3)
+differs("eq-signed-permutation", (Q.T @ G).sign(), Q.T @ G.sign(), 0.1)
 
 # %% [markdown]
 # ## The experiment
@@ -519,10 +544,18 @@ G = n // 2  # positions in a row
 W, x, u = torch.randn(n, 5, requires_grad=True), torch.randn(G, 5), torch.randn(G, n)
 loss = sum(u[p] @ (W @ x[p]).roll(-p) for p in range(G))  # needs the change u_p at p
 formula = sum(torch.outer(u[p].roll(p), x[p]) for p in range(G))
-agree("the gradient", torch.autograd.grad(loss, W)[0], formula)
-average = sum(u[0].roll(p) for p in range(G)) / G
-left = (torch.fft.rfft(average).abs() / torch.fft.rfft(u[0]).abs()) ** 2
-agree("our lines and the library", left, position_average_gain(n, G))
+agree("eq-position-average", torch.autograd.grad(loss, W)[0], formula)
+
+
+# %%
+def left(G):  # of the power of each wave
+    average = sum(u[0].roll(p) for p in range(G)) / G
+    return (torch.fft.rfft(average).abs() / torch.fft.rfft(u[0]).abs()) ** 2
+
+
+rows = (1, 3, G, n, 2 * n - 1)
+library = [position_average_gain(n, G) for G in rows]
+agree("eq-position-average", [left(G) for G in rows], library)
 
 # %% [markdown]
 # A row of $n/2$ positions removes every second wave completely. On images this average needs two things: all $N$ patches
@@ -542,11 +575,22 @@ agree("our lines and the library", left, position_average_gain(n, G))
 # %%
 u = torch.randn(100, 1, n) + 0.2 * torch.randn(100, G, n)  # images, patches, channels
 kappa = u.sum(1).square().sum() / (G * u.square().sum())
-agree("our line and the library", kappa, coherence(u))
 print(f"a shared change and a little of their own: κ = {kappa:.2f}")
+equal, four = u[:, :1].expand(-1, G, -1), u[:, :4]
+agree("eq-coherence", [coherence(u), coherence(equal)], [kappa, torch.tensor(1.0)])
+signs = torch.tensor([*itertools.product((-1.0, 1.0), repeat=4)])[..., None]
+independent = torch.stack([coherence(four * sign) for sign in signs])
+agree("eq-coherence", independent.mean(), 1 / 4)
 
 # %% [markdown]
 # For keys $\kappa$ is 0: attention does not change if all keys of an image move alike, so their changes add up to zero.
+
+# %%
+q, k, v = torch.randn(3, G, n)
+attended = [(q @ (k + move).T).softmax(-1) @ v for move in (0, torch.randn(n))]
+agree("all keys moved alike", *attended)
+
+# %% [markdown]
 # Yet their channels line up as those of queries do (below), and {eq}`eq-position-average` does not explain it. While
 # attention is nearly uniform, the change of each key is nearly a multiple of the mean of the rolled queries. This mean
 # is a moving average, too, if the tokens have a part in common. We have not tested whether that orders the keys of
@@ -592,7 +636,8 @@ for common in (0, 1):
 # ```
 #
 # A step that divides a whole ring by one number keeps $c_d$. In Fourier coordinates the step has no order at all,
-# whatever the gradient: slow waves get no more power than fast ones. These lines take all four steps:
+# whatever the gradient: slow waves get no more power than fast ones. These lines take all four steps, and compare channels,
+# random basis and Fourier with the formula:
 
 # %%
 g = torch.randn(1, 4000, n) + 0.1 * torch.randn(G, 4000, n)  # nearly the same change
@@ -604,19 +649,16 @@ taken = {
     "a random basis": (B.mT @ (B @ g[..., None]).sign())[..., 0],
     "Fourier": (g @ Q).sign() @ Q.T,
 }
-alike = {
-    k: ((s * s.roll(-1, 1)).sum(1) / s.square().sum(1)).mean() for k, s in taken.items()
-}
+
+# %%
+alike = {k: (s * s.roll(-1, 1)).sum(1) / s.square().sum(1) for k, s in taken.items()}
+scale, *found = (values.mean() for values in alike.values())
 c = (1 - 1 / G) / (1 + 0.1**2)  # the correlation of neighbors in the gradient
-formula = [
-    alike["one scale"],
-    2 / np.pi * np.arcsin(c),
-    2 / np.pi * alike["one scale"],
-    0,
-]
-for (name, found), expected in zip(alike.items(), formula, strict=True):
-    print(f"{name:15} neighbors alike {found:5.2f}, formula {expected:5.2f}")
-    assert abs(found - expected) < 0.02
+formula = torch.tensor([2 / np.pi * np.arcsin(c), 2 / np.pi * scale, 0])
+holds("eq-step-order", (torch.stack(found) - formula).abs() < 0.02)
+agree("eq-step-order", alike["Fourier"], torch.zeros(4000))
+for name, *values in zip(list(taken)[1:], found, formula, strict=True):
+    print(f"{name:15} neighbors alike {values[0]:5.2f}, formula {values[1]:5.2f}")
 
 # %% [markdown]
 # ### What training makes of it
