@@ -44,9 +44,15 @@ import torch
 
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.errors import InputError
-from rollpe.operators import axial_roll, multiplexed_roll, roll, shift_matrix
+from rollpe.operators import (
+    axial_roll,
+    multiplexed_roll,
+    roll,
+    shift_matrix,
+    torus_roll,
+)
 from rollpe_book import figures
-from rollpe_book.agree import agree, gap
+from rollpe_book.agree import agree, differs, gap
 
 figures.use_theme()
 torch.manual_seed(seed)
@@ -73,11 +79,12 @@ offsets = torch.cartesian_prod(down, right)
 from rollpe.textbook import mixed_angles, rotation_matrix
 
 omega = torch.randn(5, 2)  # a direction and a speed for each of five pairs
-p = torch.stack((positions[1], positions[-1], positions[-1] - positions[1]))
-phi = p @ omega.T
-agree("our line and the library", phi, mixed_angles(p, omega))
+first, last = positions[1] + 0.3, positions[-1]
+p = torch.stack((first, last, last - first))
+phi = torch.stack([y * omega[:, 0] + x * omega[:, 1] for y, x in p])
+agree("eq-mixed-rope", mixed_angles(p, omega), phi)
 here, there, between = map(rotation_matrix, phi)
-agree("mixed RoPE is relative", here.T @ there, between)
+agree("eq-mixed-rope", here.T @ there, between)
 
 # %% [markdown]
 # **LieRE** (`lie`) {cite}`ostmeier2024liere` replaces pairs by larger blocks, and angles by learned skew-symmetric
@@ -106,14 +113,38 @@ agree("mixed RoPE is relative", here.T @ there, between)
 from rollpe.textbook import lie_rotation
 
 B = torch.randn(2, 4, 4)
-A_y, A_x = B - B.mT
-here, there, between = (torch.matrix_exp(y * A_y + x * A_x) for y, x in p)
-library = lie_rotation(p, torch.stack((A_y, A_x)))
-agree("our line and the library", torch.stack((here, there, between)), library)
-agree("LieRE rotates", here.T @ here, torch.eye(4))
-miss = gap(here.T @ there, between)
-print(f"random generators: R(p)ᵀR(p') is off R(p' - p) by {miss:.2f}")
-assert miss > 1e-3
+A = A_y, A_x = B - B.mT
+R = torch.stack([torch.matrix_exp(y * A_y + x * A_x) for y, x in p])
+agree(
+    "eq-lie", [lie_rotation(p, A), R.mT @ R], [R, torch.eye(4).expand(3, 4, 4)], 1e-10
+)
+differs("eq-lie-relative", R[0].T @ R[1], R[2], 1e-3)
+
+# %% [markdown]
+# Two generators commute if they turn the same planes. A thousandth of the random ones, added to these, is enough to
+# lose the offset. And the commutator is what exchanging two small steps changes, as in the proof:
+
+# %%
+V, _ = torch.linalg.qr(torch.randn(4, 4))
+quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
+planes = [torch.kron(torch.diag(w), quarter) for w in torch.randn(2, 2)]
+common = torch.stack([V @ turned @ V.T for turned in planes])
+near = lie_rotation(p, common + A / 1000)
+R = lie_rotation(p, common)
+agree("eq-lie-relative", R[0].T @ R[1], R[2], 1e-10)
+differs("eq-lie-relative", near[0].T @ near[1], near[2], 1e-7)
+
+
+# %%
+def exchanged(steps):
+    """One number of the change if the two steps (s, 0) and (0, t) are exchanged."""
+    down, right = lie_rotation(torch.diag(steps), A)
+    return (B[0] * (down @ right - right @ down)).sum()
+
+
+second = torch.autograd.functional.hessian(exchanged, torch.zeros(2))
+commutator = A_y @ A_x - A_x @ A_y
+agree("eq-lie-relative", second[0, 1], (B[0] * commutator).sum(), 1e-10)
 
 # %% [markdown]
 # ## One turn, and the sphere
@@ -128,7 +159,18 @@ assert miss > 1e-3
 # $$ (eq-uniform-rope)
 #
 # A query cannot distinguish its neighbor below from a patch $G - 1$ rows above.
-#
+
+# %%
+uniform = create_encoding("uniform-rope", head_dim=6, heads=1, axes=1, grid=(rows,))
+q, k = torch.randn(2, 1, 1, 2, 6)
+places = [torch.tensor([[0.0], [Δ]]) for Δ in (1.0, 1.0 - rows, 1.5 - rows)]
+below, above, between = (uniform.scores(q, k, at)[0, 0, 0, 1] for at in places)
+turn = rotation_matrix(torch.full((3,), 2 * math.pi / rows))
+score = q[0, 0, 0] @ turn @ k[0, 0, 1] / math.sqrt(6)
+agree("eq-uniform-rope", [below, above], [score, score])
+differs("eq-uniform-rope", between, score)
+
+# %% [markdown]
 # **Spherical** RoPE (`spherical-rope`) rotates triplets of channels about two axes, first by the row, then by the
 # column:
 #
@@ -156,28 +198,39 @@ assert miss > 1e-3
 # %%
 from rollpe.textbook import spherical_rope
 
-one, speed = torch.eye(1), 2 * math.pi / torch.tensor([[rows], [columns]])
+speeds = 10000.0 ** (-torch.arange(2) / 2)  # of two triplets
+speeds = speeds * 2 * math.pi / torch.tensor([[rows], [columns]])
 
 
 def Y(angle):
-    return torch.block_diag(rotation_matrix(angle[None]), one)
+    return torch.block_diag(rotation_matrix(angle[None]), torch.eye(1))
 
 
 def T(angle):
-    return torch.block_diag(one, rotation_matrix(angle[None]))
+    return torch.block_diag(torch.eye(1), rotation_matrix(angle[None]))
 
 
-z, (y, x), (s_y, s_x) = (
-    torch.randn(3),
-    torch.tensor([2.0, 1.0]),
-    torch.tensor([3.0, 4.0]),
+def E(y, x):
+    return torch.block_diag(*(Y(w_x * x) @ T(w_y * y) for w_y, w_x in speeds.T))
+
+
+# %%
+spherical = create_encoding("spherical-rope", head_dim=6, heads=1, grid=(rows, columns))
+q, k = torch.randn(2, 1, 1, 3, 6)
+moved, _ = spherical(q, k, p)
+ours = torch.stack([E(*at) @ z for at, z in zip(p, q[0, 0], strict=True)])
+agree(
+    "eq-spherical-rope", [moved[0, 0], spherical_rope(q, p, speeds)[0, 0]], [ours, ours]
 )
-(w_y,), (w_x,) = speed
-ours = Y(w_x * x) @ T(w_y * y)
-library = spherical_rope(z[None], torch.tensor([[y, x]]), speed)[0]
-agree("our line and the library", ours @ z, library)
-shifted = Y(w_x * (x + s_x)) @ T(w_y * (y + s_y))
-agree("a shift splits", shifted, Y(w_x * s_x) @ ours @ T(w_y * s_y))
+differs("eq-spherical-rope", E(0, 1) @ E(1, 0), E(1, 0) @ E(0, 1), 1e-3)  # Y T, T Y
+
+# %%
+agree("eq-spherical-shift", E(2 + 3, 1 + 4), E(0, 4) @ E(2, 1) @ E(3, 0))
+shifts = (0.0, 0.0), (0.0, 4.0), (3.0, 0.0)
+home, across, below = (spherical.scores(q, k, p + torch.tensor(s)) for s in shifts)
+turned = spherical.scores(q @ E(3, 0).T, k @ E(3, 0).T, p)
+agree("eq-spherical-shift", [across, below], [home, turned])
+differs("eq-spherical-shift", below, home)
 
 # %% [markdown]
 # Which of the library's encodings are relative? We shift all positions and look at the scores.
@@ -278,7 +331,22 @@ fig
 # $$ (eq-grid-offsets)
 #
 # The second line is the bound for the ring of each axis $a$. Two rings need the sum of both bounds, a torus their
-# product. We count for square grids, with common head widths.
+# product.
+
+
+# %%
+def distinct(sheet):
+    """How many offsets get a roll of their own on a sheet."""
+    x = torch.arange(math.prod(sheet)).expand(len(offsets), -1)
+    return len(torus_roll(x, offsets, sheet).unique(dim=0))
+
+
+short = torus[0], torus[1] - 1  # one channel too few in each row
+found = [len(offsets), distinct(torus), distinct(short)]
+agree("eq-grid-offsets", found, [math.prod(torus), math.prod(torus), math.prod(short)])
+
+# %% [markdown]
+# We count for square grids, with common head widths.
 
 
 # %%
@@ -331,8 +399,8 @@ print(textwrap.fill(str(warning.message), 76))
 q, k = torch.randn(head_dim), torch.randn(len(positions), head_dim)
 p = positions.long()
 here, corner = axial_roll(k, p) @ q, axial_roll(q[None], 0 * p[:1])[0]
-agree("the class token, as a patch in the corner", axial_roll(k, p) @ corner, here)
-print(f"a shift of the patches changes it by {gap(axial_roll(k, p + 1) @ q, here):.1f}")
+agree("eq-class-token", axial_roll(k, p) @ corner, here)
+differs("eq-class-token", axial_roll(k, p + 1) @ q, here, 1e-3)
 
 # %% [markdown]
 # ## Another resolution
@@ -354,11 +422,12 @@ from rollpe.encodings import scale_positions
 
 G, finer = torch.tensor([rows, columns]), (2 * rows, 2 * columns)
 squeezed = (grid_positions(*finer) + 0.5) * G / torch.tensor(finer) - 0.5
-library = scale_positions(grid_positions(*finer).double(), finer, (rows, columns))
-agree("our line and the library", squeezed, library)
 middles = squeezed.view(rows, 2, columns, 2, 2).mean((1, 3)).flatten(0, 1)
-agree("four small patches around each old one", middles, positions)
+library = scale_positions(grid_positions(*finer).double(), finer, (rows, columns))
+same = scale_positions(positions, (rows, columns), (rows, columns))
+agree("eq-resolution", [library, middles, same], [squeezed, positions, positions])
 
+# %%
 q, k = torch.randn(2, 1, 1, len(squeezed), head_dim)
 try:
     turns["roll"].scores(q, k, squeezed)
@@ -367,6 +436,7 @@ except InputError as error:
 else:
     raise AssertionError("a permutation took half a step")
 
+# %%
 continuous = create_encoding("continuous-roll", nyquist="odd", **shape).double()
 q, k = torch.randn(2, 1, 1, 1, head_dim).expand(-1, -1, -1, 2, -1)
 old = torch.tensor([[0.0, 0.0], [1.0, 1.0]])  # two patches, on the old grid
@@ -404,16 +474,18 @@ agree("the same offset, the same scores", *scores)
 
 # %%
 n, delta = 31, 5
-around = torch.arange(n)
 q, k = torch.randn(2, 2, n)
 cross = [q[0] @ roll(k[1], 2 * (p + delta) - p) for p in range(n)]
 agree("a cross term, averaged", sum(cross) / n, q[0].sum() * k[1].sum() / n)
 
-S = shift_matrix(n)
-for w in (2, 3, 4):
-    P = torch.eye(n)[w * around % n]
-    power = torch.linalg.matrix_power(S, w)
-    agree(f"speed {w} is speed 1 in another order", power, P.T @ S @ P)
+# %%
+speeds = {
+    (m, w): torch.arange(m) * w % m for m, w in ((31, 2), (31, 4), (8, 3), (9, 20))
+}
+powers = [torch.linalg.matrix_power(shift_matrix(m), w) for m, w in speeds]
+P = [torch.eye(len(order))[order] for order in speeds.values()]
+agree("eq-wave-relabel", powers, [x.T @ shift_matrix(len(x)) @ x for x in P])
+agree("eq-wave-relabel", roll(q[0], -3 * 2), P[0].T @ roll(P[0] @ q[0], -3))
 
 # %% [markdown]
 # Third, the logits and the model grow. A sum of $W$ independent waves has $W$ times the variance, for queries and for
@@ -431,13 +503,26 @@ for w in (2, 3, 4):
 # \Delta_{\text{parameters}} = 2 L (W - 1) (D^2 + D)
 # $$ (eq-multiplexed-parameters)
 
-# %%
-from rollpe.vit import create_vit
 
-q, k = torch.randn(2, 20000, waves, n)
-logits = (multiplexed_roll(q, 3) * multiplexed_roll(k, 8)).sum(-1) / n**0.5
-print(f"{waves} waves: logits of variance {logits.var():.2f}, W² = {waves**2}")
-assert abs(logits.var() / waves**2 - 1) < 0.1
+# %%
+def variance(waves, n):
+    """Of the logit: the sum of its squared coefficients."""
+    unit = torch.eye(waves * n).unflatten(-1, (waves, n))  # each entry alone
+    return (
+        (multiplexed_roll(unit, 3) @ multiplexed_roll(unit, 8).T / n**0.5)
+        .square()
+        .sum()
+    )
+
+
+# %%
+sizes = ((1, 8), (2, 31), (3, 6), (waves, n))
+found = torch.stack([variance(*size) for size in sizes])
+agree("eq-multiplexed-variance", found, [W**2 for W, _ in sizes])
+
+# %%
+from rollpe.textbook import multiplexed_parameters
+from rollpe.vit import create_vit
 
 L, D = 12, 384  # a ViT-S
 with torch.device("meta"):
@@ -445,7 +530,10 @@ with torch.device("meta"):
     larger = create_vit("multiplexed-roll", encoding_options={"waves": waves})
 plain, larger = (sum(x.numel() for x in m.parameters()) for m in (plain, larger))
 print(f"a ViT-S has {plain:,} parameters with RollPE, {larger:,} with {waves} waves")
-assert larger - plain == 2 * L * (waves - 1) * (D**2 + D)
+
+# %%
+found = [larger - plain, multiplexed_parameters(D, L, waves)]
+agree("eq-multiplexed-parameters", found, [2 * L * (waves - 1) * (D**2 + D)] * 2)
 
 # %% [markdown]
 # In the paper's table, on CIFAR-100 {cite}`krizhevsky2009learning`, multiplexed RollPE reaches 73.4 and RollPE 72.1
@@ -462,13 +550,13 @@ assert larger - plain == 2 * L * (waves - 1) * (D**2 + D)
 
 # %%
 q, k = torch.randn(2, 1, 1, len(positions), waves * head_dim)
-same_speed = {"waves": waves, "speeds": (1,) * waves}
-control = create_encoding("multiplexed-roll", **same_speed, **shape).double()
+every = [{"speeds": (1,) * waves}, {}]  # waves of the same speed, and of different ones
+every = [create_encoding("multiplexed-roll", waves=waves, **e, **shape) for e in every]
+control, other = (encoding.double().scores(q, k, positions) for encoding in every)
 summed = (x.unflatten(-1, (waves, head_dim)).sum(-2) for x in (q, k))
 of_sum = turns["roll"].scores(*summed, positions)
-agree(
-    "the control is RollPE of the sum", control.scores(q, k, positions), of_sum, 1e-11
-)
+agree("eq-multiplexed-control", control, of_sum, 1e-11)
+differs("eq-multiplexed-control", other, of_sum, 1e-3)
 
 # %% [markdown]
 # **What was measured.** On handwritten digits RollPE reaches {num}`quick/roll accuracy`, the control
@@ -511,8 +599,6 @@ agree(
 # ```
 
 # %% tags=["hide-cell"]
-from rollpe.operators import torus_roll
-
 h, w = torus[0], torus[1] if math.gcd(*torus) == 1 else torus[1] + 2
 while math.gcd(h, w) != 1:
     w += 1

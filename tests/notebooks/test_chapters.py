@@ -32,7 +32,10 @@ OTHERS = {  # an even and an odd ring where there is one, other positions, width
         {"tokens": 30, "d": 4, "K": 6, "seed": 2},
     ),
     "15-kernels": ({}, {}),
-    "16-lie": ({}, {}),
+    "16-lie": (
+        {"rows": 2, "columns": 5, "head_dim": 16, "waves": 3, "seed": 1},
+        {"rows": 7, "columns": 3, "head_dim": 40, "waves": 4, "seed": 2},
+    ),
     "17-topography": ({}, {}),
 }
 
