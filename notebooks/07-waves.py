@@ -36,12 +36,13 @@ seed: int = 0  # seed of the random vectors [0..]
 
 # %% tags=["hide-input"]
 import math
+from itertools import product
 
 import matplotlib.pyplot as plt
 import torch
 
 from rollpe_book import figures
-from rollpe_book.agree import agree
+from rollpe_book.agree import agree, differs
 
 figures.use_theme()
 torch.manual_seed(seed)
@@ -55,26 +56,51 @@ torch.set_default_dtype(torch.float64)
 # which has the highest accuracy in the paper's
 # table.{holds}`printed: multiplexed-roll > axial-rope > roll > learned`
 #
-# In place of one projection, a token $x$ gets $W$ of them:
+# In place of one projection, a token $x$ gets $W$ of them (Eq. 11 of the paper):
 #
 # $$
 # q^{(w)} = W_Q^{(w)} x, \qquad w = 1, \dots, W
 # $$ (eq-waves)
 #
-# Wave $w$ rolls by $w$ channels for each position, and all waves are added on the same ring. Keys do the same.
+# Wave $w$ rolls by $w$ channels for each position, and all waves are added on the same ring (Eq. 12). Keys do the same.
 #
 # $$
 # \mathrm{MPRoll}_p(q) = \sum_{w=1}^{W} \mathrm{Roll}_{wp}\bigl( q^{(w)} \bigr)
 # $$ (eq-multiplexed)
 
 # %%
-from rollpe.operators import multiplexed_roll, roll, shift_matrix
+from rollpe.operators import multiplexed_roll, roll
 
 i, p = torch.arange(n), 3
 x, W_Q = torch.randn(10), torch.randn(waves, n, 10)
 q = W_Q @ x  # one row a wave
 total = sum(q[w - 1][(i + w * p) % n] for w in range(1, waves + 1))
-agree("our line and the library", total, multiplexed_roll(q, p))
+agree("eq-multiplexed", multiplexed_roll(q, p), total)
+
+
+# %% tags=["hide-input"]
+def by_index(q, p):  # q [texts, tokens, waves, channels], p [tokens]
+    W, n = q.shape[2:]
+    place = (torch.arange(n) + torch.arange(1, W + 1)[:, None] * p[:, None, None]) % n
+    return q.gather(-1, place.expand_as(q)).sum(2)
+
+
+many = [torch.randn(2, 5, W, m) for W, m in ((1, 1), (2, 2), (3, 7), (4, 8), (2, 31))]
+at = torch.tensor([-20, -1, 0, 3, 14])
+found = [multiplexed_roll(q_each, at) for q_each in many]
+agree("eq-multiplexed", found, [by_index(q_each, at) for q_each in many])
+
+# %% [markdown]
+# In the library one matrix holds the rows of all $W_Q^{(w)}$, and the encoding cuts its output into waves:
+
+# %%
+from rollpe.encodings import create_encoding
+
+joint = (W_Q.flatten(0, 1) @ x).view(1, 1, 1, waves * n)
+shape = {"head_dim": n, "heads": 1, "axes": 1}
+encoding = create_encoding("multiplexed-roll", waves=waves, **shape)
+moved, _ = encoding(joint, joint, torch.tensor([[p]]))
+agree("eq-waves", moved.flatten(), total)
 
 # %% [markdown]
 # By hand, on four channels: the first wave is a one at channel 0, the second a one at channel 1. Each step moves the
@@ -108,7 +134,25 @@ for p in range(4):
 # \begin{aligned} & \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) \\
 # & \quad = \sum_{w, w'} \bigl( q^{(w)} \bigr)^\top S^{\,w' p_k - w p_q} \, k^{(w')} \end{aligned}
 # $$ (eq-multiplexed-score)
-#
+
+# %%
+w_k = torch.arange(1, waves + 1)  # w' in the formula, a row
+w_q = w_k[:, None]  # w, a column
+
+
+def terms(q, k, power):  # waves w and w', with this power of S: [w, w']
+    place = (torch.arange(q.shape[-1]) + power[..., None]) % q.shape[-1]
+    return (q[:, None] * k[None].take_along_dim(place, -1)).sum(-1)
+
+
+# %%
+places = (n, 2, 7), (1, 3, 4), (2, -1, 4), (7, -20, 13), (8, 5, -9)  # n, p_q, p_k
+cases = [(*torch.randn(2, waves, m), a, b) for m, a, b in places]
+scores = [multiplexed_roll(q, a) @ multiplexed_roll(k, b) for q, k, a, b in cases]
+summed = [terms(q, k, w_k * b - w_q * a).sum() for q, k, a, b in cases]
+agree("eq-multiplexed-score", scores, summed)
+
+# %% [markdown]
 # Write $p_k = p_q + \Delta$. Then the exponents sort the terms into two kinds:
 #
 # $$
@@ -116,9 +160,21 @@ for p in range(4):
 # & \quad = \sum_{w} q^{(w)\top} S^{\,w \Delta} \, k^{(w)} \\
 # & \quad + \sum_{w \neq w'} q^{(w)\top} S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')} \end{aligned}
 # $$ (eq-multiplexed-split)
-#
+
+
+# %%
+def split(q, k, p_q, Delta):
+    same = (q * roll(k, w_k * Delta)).sum()
+    cross = terms(q, k, w_k * Delta + (w_k - w_q) * p_q)
+    return same + cross[w_q != w_k].sum()
+
+
+agree("eq-multiplexed-split", [split(q, k, a, b - a) for q, k, a, b in cases], scores)
+
+# %% [markdown]
 # The $W$ terms in which a wave meets itself depend only on the offset. The $W(W-1)$ cross terms also depend on the
-# position of the query. They change if both tokens move by $s$:
+# position of the query. The paper says that several waves break equivariance (its section 2); this is how. The cross
+# terms change if both tokens move by $s$:
 #
 # $$
 # \begin{gathered} p \mapsto p + s: \\
@@ -126,30 +182,14 @@ for p in range(4):
 # $$ (eq-multiplexed-shift)
 
 # %%
-q, k = torch.randn(2, waves, n)
-p_q, p_k = 2, 7
+q, k, p_q, p_k = cases[0]
 s = next(s for s in range(3, n) if math.gcd(s, n) == 1)  # moves every cross term
-
-
-def terms(p_q, p_k):
-    """Wave w of the query against wave w' of the key: [w, w']."""
-    roll_q = torch.stack([q[w][(i + (w + 1) * p_q) % n] for w in range(waves)])
-    roll_k = torch.stack([k[w][(i + (w + 1) * p_k) % n] for w in range(waves)])
-    return roll_q @ roll_k.T
-
-
-here, moved = terms(p_q, p_k), terms(p_q + s, p_k + s)
-score = multiplexed_roll(q, p_q) @ multiplexed_roll(k, p_k)
-agree("the terms add up to the score", here.sum(), score, tolerance=1e-11)
-S = shift_matrix(n)
-for w in range(waves):
-    for v in range(waves):
-        power = (v + 1) * p_k - (w + 1) * p_q + (v - w) * s  # after the shift
-        expected = q[w] @ torch.linalg.matrix_power(S, power % n) @ k[v]
-        change = abs(moved[w, v] - here[w, v])
-        print(f"wave {w + 1} · wave {v + 1}: the shift changes {change:5.2f}")
-        agree(f"wave {w + 1} · wave {v + 1}", moved[w, v], expected, 1e-11)
-        assert w != v or change < 1e-11
+here, moved = (terms(q, k, w_k * (p_k + t) - w_q * (p_q + t)) for t in (0, s))
+print(f"a shift by {s} changes the terms by\n{(moved - here).abs().numpy().round(2)}")
+shifted = terms(q, k, w_k * p_k - w_q * p_q + (w_k - w_q) * s)
+score = multiplexed_roll(q, p_q + s) @ multiplexed_roll(k, p_k + s)
+agree("eq-multiplexed-shift", [moved, score], [shifted, shifted.sum()])
+differs("eq-multiplexed-shift", score, scores[0])
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-multiplexed-terms", "caption": "One score, taken apart into wave of the query · wave of the key, with the same content at every position. Along a dotted line the offset is constant."}, "image": {"alt": "Square heat maps of query position against key position. Where a wave meets itself, bright stripes run parallel to the dotted diagonals, more of them for the faster wave. In the cross terms the stripes are steeper or flatter than the diagonals. The large panel with the sum shows all stripes crossing each other in a woven pattern."}}
 p = torch.arange(tokens)
@@ -206,14 +246,16 @@ fig
 # %%
 from rollpe.operators import wave_period
 
-for width in (30, 31, 32):
-    i = torch.arange(width)
-    periods = [
-        next(p for p in range(1, width + 1) if torch.equal(i[(i + w * p) % width], i))
-        for w in (1, 2, 3, 4)
-    ]
-    print(f"{width} channels: waves 1 to 4 have the periods {periods}")
-    assert periods == [wave_period(width, w) for w in (1, 2, 3, 4)]
+
+def period(n, w):  # roll until every channel is back
+    i = torch.arange(n)
+    return next(p for p in range(1, n + 1) if torch.equal(i[(i + w * p) % n], i))
+
+
+for m in (30, 31, 32):
+    print(m, "channels, periods of waves 1 to 4:", [period(m, w) for w in range(1, 5)])
+sizes = list(product((1, 2, 9, 12, 31, 32), (1, 2, 3, 4, 45)))
+agree("eq-wave-period", [wave_period(*x) for x in sizes], [period(*x) for x in sizes])
 
 # %% [markdown]
 # On images a ring serves one axis, and a vision transformer with heads of 64 channels gives 32 to each. There the
@@ -231,8 +273,8 @@ for width in (30, 31, 32):
 # ## Two axes: a ring for each
 #
 # An image has two directions. The paper does what axial RoPE does {cite}`heo2024rotary`: it rolls one part of a vector by
-# the row $y$ of the token and the other by its column $x$. We take the two halves of each head. Channels that belong to
-# neither ring stay where they are. With $\oplus$ for parts that are joined:
+# the row $y$ of the token and the other by its column $x$ (App. D). We take the two halves of each head. Channels that
+# belong to neither ring stay where they are. With $\oplus$ for parts that are joined:
 #
 # $$
 # \mathrm{Roll}_{(y, x)}(q) = S_n^{\,y} \, q^{(y)} \oplus S_n^{\,x} \, q^{(x)} \oplus q^{\text{rest}}
@@ -246,10 +288,23 @@ q = torch.tensor([1, 2, 3, 10, 20, 30, 7])  # three channels for each axis, and 
 i = torch.arange(3)
 rolled = torch.cat((q[:3][(i + y) % 3], q[3:6][(i + x) % 3], q[6:]))
 print(f"at (0, 0): {q.tolist()}\nat ({y}, {x}): {rolled.tolist()}")
-agree("our line", rolled, axial_roll(q[None], torch.tensor([[y, x]]))[0])
+agree("eq-axial-roll", axial_roll(q[None], torch.tensor([[y, x]]))[0], rolled)
+
+
+# %% tags=["hide-input"]
+def slow(q, p, n):  # n channels of either half of 5 roll, one channel is left over
+    c, place = torch.arange(n), torch.arange(11).repeat(2, 6, 1)
+    place[..., :n] = (c + p[..., :1]) % n
+    place[..., 5 : 5 + n] = 5 + (c + p[..., 1:]) % n
+    return q.gather(-1, place)
+
+
+q, p = torch.randn(2, 6, 11), torch.randint(-9, 10, (2, 6, 2))  # two images
+cases = (p, 1), (p, 4), (p, 5), (p[0], 5)  # the last: the same positions in both
+agree("eq-axial-roll", [axial_roll(q, *x) for x in cases], [slow(q, *x) for x in cases])
 
 # %% [markdown]
-# Each half keeps its own offset, and the score is a sum:
+# Each half keeps its own offset, as one ring does in App. B of the paper, and the score is a sum:
 #
 # $$
 # \begin{aligned} & \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) \\
@@ -259,16 +314,21 @@ agree("our line", rolled, axial_roll(q[None], torch.tensor([[y, x]]))[0])
 
 # %%
 positions = torch.cartesian_prod(torch.arange(rows), torch.arange(columns))
-q, k = torch.randn(2, len(positions), head_dim)
-score = axial_roll(q, positions) @ axial_roll(k, positions).T
-shift = torch.tensor([5, -3])
-moved = axial_roll(q, positions + shift) @ axial_roll(k, positions + shift).T
-agree("a common shift changes nothing", moved, score)
+q, k = torch.randn(2, len(positions), head_dim + 1)  # one channel is left over
+parts, middle = (head_dim // 2, head_dim // 2, 1), len(positions) // 2
 
-half, (dy, dx) = head_dim // 2, positions[-1]
-by_row = q[0, :half] @ k[-1, :half].roll(-int(dy))
-by_column = q[0, half:] @ k[-1, half:].roll(-int(dx))
-agree("row and column add up", by_row + by_column, score[0, -1])
+
+def by_offset(q, k, Delta_y, Delta_x):
+    (q_y, q_x, q_rest), (k_y, k_x, k_rest) = q.split(parts), k.split(parts)
+    return q_y @ k_y.roll(-Delta_y) + q_x @ k_x.roll(-Delta_x) + q_rest @ k_rest
+
+
+# %%
+offsets = (positions - positions[middle]).tolist()  # of one query and all keys
+summed = [by_offset(q[middle], k[j], *offset) for j, offset in enumerate(offsets)]
+places = positions, positions + torch.tensor([5, -3])
+score, moved = (axial_roll(q, p) @ axial_roll(k, p).T for p in places)
+agree("eq-axial-score", [score[middle], moved], [torch.stack(summed), score])
 
 # %% [markdown]
 # ## What a sum cannot express
@@ -280,7 +340,15 @@ agree("row and column add up", by_row + by_column, score[0, -1])
 # \begin{gathered} c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \\
 # c(a, b) + c(a', b') = c(a', b) + c(a, b') \end{gathered}
 # $$ (eq-axial-additive)
-#
+
+# %%
+down, right = torch.arange(1 - rows, rows), torch.arange(1 - columns, columns)
+every = torch.cartesian_prod(down, right)
+rolled = axial_roll(k[0].expand(len(every), -1), every)  # one key at every offset
+c = (rolled @ q[0]).view(len(down), len(right))
+agree("eq-axial-additive", c[:1, :1] + c, c[:1] + c[:, :1])  # a = a corner of the map
+
+# %% [markdown]
 # So no sum is large "up and left" and "down and right" but small at the other two corners. The softmax turns the sum
 # into a product, which makes the statement sharper.
 #
@@ -300,22 +368,20 @@ agree("row and column add up", by_row + by_column, score[0, -1])
 # ask for a score of one along it and zero elsewhere. The least-squares sum has the means of rows and columns:
 
 # %%
-down, right = torch.arange(1 - rows, rows), torch.arange(1 - columns, columns)
 desired = (down[:, None] == right).double()  # one on the diagonal Δy = Δx
 f = desired.mean(1)
 g = desired.mean(0) - desired.mean()
 best = f[:, None] + g  # least squares on a full rectangle
 left_over = (desired - best).square().sum() / (desired - desired.mean()).square().sum()
 print(f"the best sum explains {1 - left_over:.1%} of the desired score")
-corners = best[0, 0] + best[-1, -1] - best[0, -1] - best[-1, 0]
-agree("its corners are tied", corners, 0.0)
 
 # %% [markdown]
 # ## A torus of channels
 #
 # Without the cut there is no such limit. Lay the channels out as a sheet of $h \times w$, glue its opposite edges, and
-# roll it in both directions at once. The sheet is then a torus, and a wave travels on it in two dimensions. The
-# Kronecker product $\otimes$ rolls the rows by $y$ and the columns by $x$:
+# roll it in both directions at once. The sheet is then a torus, and a wave travels on it in two dimensions. (The
+# paper's discussion asks for more complex topographies than a ring.) The Kronecker product $\otimes$ rolls the rows by
+# $y$ and the columns by $x$:
 #
 # $$
 # \mathrm{Roll}_{(y, x)}(q) = \bigl( S_h^{\,y} \otimes S_w^{\,x} \bigr) \, q, \qquad q \in \mathbb{R}^{h w}
@@ -329,7 +395,19 @@ q = torch.arange(h * w).view(h, w)
 rolled = q[(torch.arange(h)[:, None] + y) % h, (torch.arange(w) + x) % w]
 print(f"at (0, 0): {q.tolist()}\nat ({y}, {x}): {rolled.tolist()}")
 library = torus_roll(q.flatten(), torch.tensor([y, x]), (h, w))
-agree("our line and the library", rolled.flatten(), library)
+agree("eq-torus", library, rolled.flatten())
+
+
+# %% tags=["hide-input"]
+def S(n, p):
+    return torch.eye(n).roll(int(p), 1)
+
+
+q, p = torch.randn(3, 4, 10), torch.randint(-9, 10, (3, 4, 2))  # three images
+kron = torch.stack([torch.kron(S(2, y), S(5, x)) for y, x in p.view(12, 2)])
+kron = kron.view(3, 4, 10, 10)
+found = [torus_roll(q, p, (2, 5)), torus_roll(q, p[0], (2, 5))]  # p of each, p of all
+agree("eq-torus", found, [(K * q[..., None, :]).sum(-1) for K in (kron, kron[0])])
 
 # %% [markdown]
 # Rolls in the two directions commute, so the score is relative in both:
@@ -337,7 +415,15 @@ agree("our line and the library", rolled.flatten(), library)
 # $$
 # \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^\top \bigl( S_h^{\,\Delta_y} \otimes S_w^{\,\Delta_x} \bigr) k
 # $$ (eq-torus-score)
-#
+
+# %%
+q, k = torch.randn(2, len(positions), h * w)
+sheets = zip(k.view(-1, h, w), offsets, strict=True)  # offsets from the middle query
+keys = torch.stack([key.roll((-y, -x), (0, 1)) for key, (y, x) in sheets]).flatten(1)
+score, moved = (torus_roll(q, p, (h, w)) @ torus_roll(k, p, (h, w)).T for p in places)
+agree("eq-torus-score", [score[middle], moved], [keys @ q[middle], score])
+
+# %% [markdown]
 # It is also complete, meaning that it can be any function $f$ of the offset. A one in the corner of the query's sheet
 # selects the key's channel at the offset:
 #
@@ -347,21 +433,22 @@ agree("our line and the library", rolled.flatten(), library)
 # $$ (eq-torus-complete)
 
 # %%
-h, w = len(down), len(right)  # one channel for each offset
-offsets = torch.cartesian_prod(down, right)
-q, k = torch.zeros(2, h, w)
-q[0, 0] = 1
-k[down[:, None] % h, right % w] = desired
-keys = torus_roll(k.flatten().expand(len(offsets), -1), offsets, (h, w))
-on_torus = (keys @ q.flatten()).view(h, w)
-agree(f"the diagonal, on {h} × {w} channels", on_torus, desired)
+e, f = torch.eye(h * w)[0], torch.randn(h, w)  # on the sheet of 3 × 4
+q, k = (x.expand(len(positions), -1) for x in (e, f.flatten()))
+score = torus_roll(q, positions, (h, w)) @ torus_roll(k, positions, (h, w)).T
+y, x = (positions - positions[:, None]).unbind(-1)  # of all pairs
+agree("eq-torus-complete", score, f[y % h, x % w])
 
-q, k = torch.randn(2, len(positions), h * w)
-here, moved = (
-    torus_roll(q, p, (h, w)) @ torus_roll(k, p, (h, w)).T
-    for p in (positions, positions + shift)
-)
-agree("a common shift changes nothing", moved, here, tolerance=1e-11)
+# %% [markdown]
+# So a torus can also score the diagonal, with one channel for each offset:
+
+# %%
+h, w = len(down), len(right)
+f = torch.zeros(h, w)
+f[down[:, None] % h, right % w] = desired
+keys = torus_roll(f.flatten().expand(len(every), -1), every, (h, w))
+on_torus = keys[:, 0].view(h, w)  # q is one in the corner
+agree(f"the diagonal, on {h} × {w} channels", on_torus, desired)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-diagonal", "caption": "A desired score over all offsets between two patches, the nearest axial score, and the score of a torus. White is zero, dark red one; the cross marks offset zero."}, "image": {"alt": "Three maps of the score against horizontal and vertical offset. The desired score is a dark diagonal line on a white ground. The best axial score is a pale, almost uniform wash with no line in it. The torus shows exactly the desired line."}}
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.5), sharey=True)
@@ -384,8 +471,8 @@ fig
 #
 # ## RoPE on two axes
 #
-# Axial RoPE (`axial-rope`) makes the same cut: half of the $2m$ pairs rotate with the row, the other half with the
-# column.
+# Axial RoPE (`axial-rope`) {cite}`heo2024rotary` makes the same cut: half of the $2m$ pairs rotate with the row, the
+# other half with the column.
 #
 # $$
 # \begin{gathered} \varphi_i(p) = \theta_i \, p_y, \qquad \varphi_{m+i}(p) = \theta_i \, p_x, \\
@@ -393,16 +480,21 @@ fig
 # $$ (eq-axial-rope)
 
 # %%
-from rollpe.encodings import create_encoding
-
 m = head_dim // 4  # pairs for each axis
 theta = 100.0 ** (-torch.arange(m) / m)  # RoPE's frequencies on images
-q, k = torch.randn(2, 1, 1, len(positions), head_dim)
 phi = torch.cat((positions[:, :1] * theta, positions[:, 1:] * theta), 1)
+q = torch.randn(1, 1, len(positions), head_dim)
 pairs = torch.view_as_complex(q.unflatten(-1, (2 * m, 2)))
-turned = torch.view_as_real(pairs * torch.polar(torch.ones_like(phi), phi)).flatten(-2)
-encoding = create_encoding("axial-rope", head_dim=head_dim, heads=1).double()
-agree("our lines and the library", turned, encoding(q, k, positions.double())[0])
+turned = torch.view_as_real(pairs * torch.exp(1j * phi)).flatten(-2)
+
+# %%
+from rollpe.operators import rotate_pairs
+from rollpe.textbook import mixed_angles
+
+axial = create_encoding("axial-rope", head_dim=head_dim, heads=1).double()
+p, along = positions.double(), torch.block_diag(theta[:, None], theta[:, None])
+library = [mixed_angles(p, along), rotate_pairs(q, phi), axial(q, q, p)[0]]
+agree("eq-axial-rope", library, [phi, turned, turned])
 
 # %% [markdown]
 # Its score is a sum as well, as that of every encoding that cuts the channels by axis. {doc}`16-lie` has encodings that
@@ -439,12 +531,10 @@ odd = n + 1 - n % 2
 q, k = torch.zeros(2, 2, odd)
 q[0, 0] = k[1, 0] = 1
 p = torch.arange(odd)
-q, k = (multiplexed_roll(x.expand(odd, -1, -1), p) for x in (q, k))
-score = q @ k.T
+score = multiplexed_roll(q, p) @ multiplexed_roll(k, p).T
 halfway = (2 * p % odd == p[:, None]).double()
 agree("every token attends to one, halfway", score, halfway)
-even = torch.arange(0, odd, 2)
-assert torch.equal(score[even].argmax(-1), even // 2)
+assert torch.equal(score.argmax(-1)[::2], p[: (odd + 1) // 2])
 
 # %% [markdown]
 # ```{exercise}
@@ -461,8 +551,8 @@ assert torch.equal(score[even].argmax(-1), even // 2)
 # ```
 
 # %% tags=["hide-cell"]
-reading_order = columns * offsets[:, 0] + offsets[:, 1]
+reading_order = columns * every[:, 0] + every[:, 1]
 distinct = len(reading_order.unique())
-print(f"{len(offsets)} offsets, {distinct} in reading order")
+print(f"{len(every)} offsets, {distinct} in reading order")
 assert distinct == 2 * rows * columns - 1
 assert columns * 1 + -1 == columns * 0 + (columns - 1)

@@ -25,13 +25,16 @@ OTHERS = {  # an even and an odd ring where there is one, other positions, width
     ),
     "05-rope": ({}, {}),
     "06-continuous": ({}, {}),
-    "07-waves": ({}, {}),
+    "07-waves": (
+        {"n": 7, "waves": 3, "rows": 3, "columns": 5, "head_dim": 24, "seed": 1},
+        {"n": 12, "waves": 4, "rows": 7, "columns": 2, "head_dim": 16, "seed": 2},
+    ),
     "13-length": ({}, {}),
     "14-buckets": (
         {"tokens": 9, "d": 5, "K": 2, "seed": 1},
         {"tokens": 30, "d": 4, "K": 6, "seed": 2},
     ),
-    "15-kernels": ({}, {}),
+    "15-kernels": ({"n": 9, "position": 0.55, "seed": 1}, {"n": 14, "position": 0.8, "seed": 2}),
     "16-lie": (
         {"rows": 2, "columns": 5, "head_dim": 16, "waves": 3, "seed": 1},
         {"rows": 7, "columns": 3, "head_dim": 40, "waves": 4, "seed": 2},
