@@ -37,7 +37,7 @@ from scipy.special import jv
 
 from rollpe.operators import generator, roll_matrix, shift_matrix
 from rollpe_book import figures
-from rollpe_book.agree import agree, gap
+from rollpe_book.agree import agree, differs, gap, holds
 
 figures.use_theme()
 torch.set_default_dtype(torch.float64)
@@ -61,17 +61,17 @@ def closed(n):
     i = torch.arange(n)
     d = i[:, None] - i  # j − l
     sine, cosine = torch.sin(math.pi * d / n), torch.cos(math.pi * d / n)
-    return (
-        math.pi
-        / n
-        * (-1.0) ** d
-        * cosine ** (1 - n % 2)
-        / sine.where(d != 0, torch.inf)
-    )
+    ratio = cosine ** (1 - n % 2) / sine.where(d != 0, torch.inf)
+    return math.pi / n * (-1.0) ** d * ratio
 
 
-for width in (n, n + 1):
-    agree(f"closed form of A, n = {width}", closed(width), generator(width))
+# %%
+from rollpe.operators import generator_closed_form
+
+widths = (1, 2, 7, n, n + 1)
+entries = [closed(m) for m in widths]
+agree("eq-generator-closed", [generator(m) for m in widths], entries)
+agree("eq-generator-closed", [generator_closed_form(m) for m in widths], entries)
 
 # %% [markdown]
 # ## The roll
@@ -99,20 +99,52 @@ for width in (n, n + 1):
 # t = \frac{p}{\lambda} + j - l \end{gathered}
 # $$ (eq-kernel-cosine)
 
-# %%
-odd, even = n - 1 + n % 2, n + n % 2
-i = torch.arange(odd)
-t = position + i[:, None] - i
-kernel = torch.sin(math.pi * t) / (odd * torch.sin(math.pi * t / odd))
-agree("odd", kernel, roll_matrix(odd, position))
 
-i = torch.arange(even)
-d = i[:, None] - i
-t = position + d
-cosine = torch.sin(math.pi * t) / torch.tan(math.pi * t / even) / even
-fixed = cosine - (torch.cos(math.pi * t) - (-1.0) ** d) / even
-agree("cosine", cosine, roll_matrix(even, position, nyquist="cosine"))
-agree("fixed", fixed, roll_matrix(even, position))
+# %%
+from rollpe.operators import circulant, roll_kernel
+
+
+def offset(p, n):
+    """t of every entry, at positions p in wavelengths."""
+    i = torch.arange(n)
+    return p[:, None, None] + i[:, None] - i
+
+
+def odd_kernel(p, n):
+    t = math.pi * offset(p, n)
+    return torch.sin(t) / (n * torch.sin(t / n))
+
+
+def even_kernels(p, n):
+    """With a Nyquist mode that is fixed, and with one that shrinks by a cosine."""
+    t, d = math.pi * offset(p, n), offset(0 * p, n)
+    cosine = torch.sin(t) / torch.tan(t / n) / n
+    return cosine - (torch.cos(t) - (-1.0) ** d) / n, cosine
+
+
+# %%
+λ, p = 2.5, torch.tensor([position, position - 7, 12.4])
+odd, even = (1, 3, n - 1 + n % 2), (2, 4, n + n % 2)  # widths
+found = [circulant(roll_kernel(m, p, λ)) for m in odd]
+agree("eq-kernel-odd", found, [odd_kernel(p / λ, m) for m in odd])
+for i, nyquist in enumerate(("fixed", "cosine")):
+    found = [circulant(roll_kernel(m, p, λ, nyquist)) for m in even]
+    expected = [even_kernels(p / λ, m)[i] for m in even]
+    agree(("eq-kernel-even", "eq-kernel-cosine")[i], found, expected)
+
+# %% [markdown]
+# At whole steps the odd kernel and the one with a cosine are permutations. The one with a fixed Nyquist mode is the
+# exponential of the generator:
+
+# %%
+odd, even = odd[-1], even[-1]
+S, whole = shift_matrix(even), torch.tensor([0.0, 1.0, 2.0])
+found = circulant(roll_kernel(odd, whole))
+agree("eq-kernel-odd", found, [power(shift_matrix(odd), s) for s in range(3)])
+found = circulant(roll_kernel(even, whole, nyquist="cosine"))
+agree("eq-kernel-cosine", found, [power(S, s) for s in range(3)])
+found = circulant(roll_kernel(even, whole))
+agree("eq-kernel-even", found, exp(whole[:, None, None] * generator(even)))
 
 # %% [markdown]
 # {doc}`06-continuous` describes two more treatments of even rings in words. *Paired* rolls two rings together. Their
@@ -131,12 +163,27 @@ agree("fixed", fixed, roll_matrix(even, position))
 # %%
 nu = (-1.0) ** torch.arange(even) / math.sqrt(even)
 quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]])  # turns the two rings into each other
-A, S = generator(even), shift_matrix(even)
+A = generator(even)
 both = torch.block_diag(A, A) + math.pi * torch.kron(quarter, torch.outer(nu, nu))
-agree("paired", exp(both), torch.block_diag(S, S))
-agree("our matrix and the library", both, generator(even, "paired"))
-rest = torch.block_diag(roll_matrix(even - 1, position), torch.eye(1))
-agree("odd", rest, roll_matrix(even, position, nyquist="odd"))
+rolled = torch.block_diag(S, S)
+agree(
+    "eq-nyquist-paired", [generator(even, "paired"), exp(both)], [both, rolled], 1e-10
+)
+
+# %%
+from rollpe.operators import continuous_roll
+
+x, back = torch.randn(3, 2 * even), power(rolled.T, 3)
+matrix = roll_matrix(even, -3.0, nyquist="paired")
+found = [matrix, continuous_roll(x, -3.0, nyquist="paired")]
+agree("eq-nyquist-paired", found, [back, x @ back.T], 1e-10)
+
+# %%
+rest = torch.block_diag(exp(position / λ * generator(even - 1)), torch.eye(1))
+A, x, twice = generator(even, "odd"), torch.randn(2, even), torch.full((2,), position)
+found = [roll_matrix(even, position, λ, "odd"), exp(position / λ * A)]
+agree("eq-nyquist-odd", found, [rest, rest])
+agree("eq-nyquist-odd", continuous_roll(x, twice, λ, "odd"), x @ rest.T)
 
 # %% [markdown]
 # ## The formulas of the paper
@@ -174,22 +221,32 @@ from rollpe.operators import fourier_matrix, paper_generator, paper_roll_matrix
 F, k = fourier_matrix(n), torch.arange(n)
 m = (k + n // 2) % n - n // 2  # numbered from the middle
 m[2 * m == -n] = 0
+U, Λ = F.mH, 2j * math.pi * m / n
+
+# %%
+A = generator(n) + 0j
+middle, moved = (U @ torch.diag(z) @ U.mH for z in (Λ, torch.exp(position * Λ)))
+agree("eq-eigen", [middle, moved], [A, exp(position * A)])
+differs("eq-eigen", U @ torch.diag(Λ) @ U.T, A, 0.1)
+
+# %%
 from_zero = F.mH @ torch.diag(2j * math.pi * k / n) @ F
-middle = F.mH @ torch.diag(2j * math.pi * m / n) @ F
 backward, nyquist = F.mH @ ((m < 0)[:, None] * F), F.mH @ ((2 * k == n)[:, None] * F)
 extra = 2j * math.pi * backward + 1j * math.pi * nyquist
-
-agree("from the middle, A = U Λ U†", middle, generator(n) + 0j)
-agree("from 0, two more terms", from_zero, middle + extra)
-agree("Eq. 14 and the library", from_zero, paper_generator(n))
-agree("its exponential is S", exp(from_zero), shift_matrix(n) + 0j)
+found = [paper_generator(n), middle + extra, exp(from_zero)]
+agree("eq-generator-printed", found, [from_zero, from_zero, shift_matrix(n) + 0j])
+differs("eq-generator-printed", from_zero.imag, 0 * from_zero.imag, 0.5)
+differs("eq-generator-printed", from_zero.T, -from_zero, 0.5)
 
 # %%
 queries = torch.randn(n, 1000)
 half = F.mH @ torch.diag(torch.exp(1j * math.pi * k / n)) @ F  # Eq. 7 at half a step
-mean = queries.mean(dim=0).expand(n, -1)
-agree("the real part is the mean", (half @ (queries + 0j)).real, mean)
-agree("Eq. 7 and the library", half, paper_roll_matrix(n, 0.5))
+back = power(shift_matrix(n).T, 3) + 0j  # and at −3 steps
+found = [paper_roll_matrix(n, λ / 2, λ), paper_roll_matrix(n, -3 * λ, λ)]
+agree("eq-spectral-printed", found, [half, back])
+result = half @ (queries + 0j)
+agree("eq-spectral-printed", result.real, queries.mean(dim=0).expand(n, -1))
+differs("eq-spectral-printed", result.imag, 0 * result.imag, 0.1)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-counted-from-zero", "caption": "Waves numbered from 0, as in the paper. Left: after half a step no wave has a partner. Right: the imaginary share of a random query's length."}, "image": {"alt": "Left: a unit circle with all dots on its upper half. Right: share against position; the formula of the paper rises from zero to almost one at half a step and falls back to zero, waves numbered from the middle stay at zero."}}
 fig, (left, right) = plt.subplots(1, 2, figsize=(6.8, 3.0), width_ratios=(1, 1.3))
@@ -244,14 +301,17 @@ from rollpe.operators import stencil, stencil_roll
 
 i, one = torch.arange(n), torch.eye(n)
 D = (one[(i + 1) % n] - one[i - 1]) / 2
-waves = F.mH @ torch.diag(1j * torch.sin(2 * math.pi * k / n)) @ F
-agree("our stencil and the library", D, stencil(n))
-agree("its spectrum", waves, D + 0j)
+S = shift_matrix(n)
+agree("eq-stencil", [stencil(n), (S - S.T) / 2], [D, D])
+spectrum = F.mH @ torch.diag(1j * torch.sin(2 * math.pi * k / n)) @ F
+agree("eq-stencil-spectrum", spectrum, D + 0j)
 
-w = 2 * math.pi / n
-x = torch.cos(w * i)
-error = ((generator(n) - D) @ x).norm() / x.norm()
-agree("the longest wave", error, w - math.sin(w))
+# %%
+w = 2 * math.pi * torch.arange((n + 1) // 2) / n  # of every mode
+x = torch.cos(w * i[:, None] + 0.3)
+slower = ((generator(n) - D) @ x).norm(dim=0) / x.norm(dim=0)
+agree("eq-stencil-limit", slower, w - torch.sin(w))
+holds("eq-stencil-limit", slower <= w**3 / 6 + 1e-12)
 
 # %% [markdown]
 # Short waves turn too slowly, so a pattern made of many waves falls apart as it travels (dispersion). Put $z = S$ into
@@ -266,11 +326,9 @@ agree("the longest wave", error, w - math.sin(w))
 p = n / 4
 terms = range(-2 * n - 20, 2 * n + 21)  # J_m(p) is tiny for |m| > 2p
 bessel = sum(jv(m, p) * one[(i + m) % n] for m in terms)
-agree("Bessel functions and the exponential", bessel, exp(p * D))
-agree("our sum and the library", bessel, stencil_roll(n, p))
-far = gap(exp(D), shift_matrix(n))
-print(f"one step, in the worst entry: exp(D) is {far:.2f} away from S")
-assert far > 0.3
+found = [exp(p * D), stencil_roll(n, p), stencil_roll(n, -p), stencil_roll(2, p)]
+agree("eq-stencil-bessel", found, [bessel, bessel, bessel.T, torch.eye(2)])
+differs("eq-stencil-bessel", exp(D), shift_matrix(n), 0.3)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-dispersion", "caption": "The generator against the local stencil. Left: how fast each wave turns. Right: a narrow bump, before and after half a turn of the ring."}, "image": {"alt": "Left: speed against frequency, a straight line for the generator and an arch for the stencil, which falls back to zero. Right: signal against channel, a narrow bump, the same bump elsewhere after the roll, and ripples after the stencil."}}
 steps, source = n // 2, (3 * n) // 4
@@ -375,14 +433,27 @@ from rollpe.textbook import rope_frequencies
 
 short, k = -math.pi / math.log(10000), torch.arange(16)
 omega, theta = 2 * math.pi * k / (short * 32), 10000 ** (-2 * k / 32)
-agree("the exponents match", omega, theta.log())
-agree("our ω and the library", omega, ring_frequencies(32, short)[:16])
-agree("our θ and the library", theta, rope_frequencies(32))
+library = [ring_frequencies(32, short)[:16], rope_frequencies(32).log()]
+agree("eq-lambda", library, [omega, theta.log()])
 print(f"λ = {short:.3f}; the frequencies differ by up to {gap(omega.abs(), theta):.2f}")
-print("frequencies above π: k =", *k[omega.abs() > math.pi].tolist())
+
+
+# %%
+def above(n):
+    return torch.arange(n // 2) > math.pi * n / (2 * math.log(10000))
+
+
+widths = (2, 10, 32, 64)
+found = [ring_frequencies(m, short)[: m // 2] for m in widths]
+agree("eq-lambda", found, [rope_frequencies(m).log() for m in widths])
+fast = [w.abs() > math.pi for w in found]
+holds("eq-lambda-aliased", [above(32) == fast[2], above(64) == fast[3]])
+holds("eq-lambda-aliased", k[fast[2]] == torch.arange(6, 16))
+
+# %%
 slow = torch.remainder(omega + math.pi, 2 * math.pi) - math.pi
 p = torch.arange(-50, 51)[:, None]
-agree("alike at integer positions", torch.exp(1j * p * omega), torch.exp(1j * p * slow))
+agree("eq-lambda-aliased", torch.exp(1j * p * omega), torch.exp(1j * p * slow))
 
 # %% [markdown]
 # ## Even spacing
@@ -405,12 +476,23 @@ agree("alike at integer positions", torch.exp(1j * p * omega), torch.exp(1j * p 
 from rollpe.operators import twisted_shift
 from rollpe.textbook import rotation_matrix
 
-for name, W in (("plain", shift_matrix(n)), ("twisted", twisted_shift(n))):
-    traces = torch.stack([power(W, d).trace() for d in range(1, n)])
-    agree(f"uncorrelated scores on the {name} ring", traces, torch.zeros(n - 1))
+W = [make(m) for make in (shift_matrix, twisted_shift) for m in (n, n + 1)]
+traces = [torch.stack([power(w, d).trace() for d in range(1, len(w))]) for w in W]
+agree("eq-even-spacing", traces, [torch.zeros(len(w) - 1) for w in W])
 trace = rotation_matrix(rope_frequencies(32)).trace().item()
 print(f"RoPE on 32 channels: variance 32, covariance of neighbors {trace:.1f}")
-assert trace > 20
+holds("eq-even-spacing", trace > 20)
+
+
+# %%
+def unpaired(φ):
+    """How far the eigenvalues are from being pairs of conjugates, as of a real matrix."""
+    z = torch.exp(1j * (2 * math.pi * torch.arange(n) + φ) / n)
+    return (z[:, None] - z.conj()).abs().min(dim=1).values.max()
+
+
+agree("eq-even-spacing", [unpaired(0.0), unpaired(math.pi)], [0.0, 0.0])
+differs("eq-even-spacing", unpaired(1.0), 0.0, 0.01)
 
 # %% [markdown]
 # ```{admonition} In short
