@@ -35,8 +35,9 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe import textbook
+from rollpe.operators import rotate_pairs
 from rollpe_book import figures
-from rollpe_book.agree import agree, gap
+from rollpe_book.agree import agree, differs, holds
 
 figures.use_theme()
 torch.manual_seed(seed)
@@ -66,7 +67,26 @@ torch.set_default_dtype(torch.float64)
 #
 # The first three rows have the same offset and the same score at different positions. The last row has the opposite
 # offset, and another score.
-#
+
+
+# %%
+def rope(x, p, theta):
+    """Rotate the pairs (0, 1), (2, 3), … of tokens x [N, d] at positions p [N]."""
+    cos, sin = torch.cos(p[:, None] * theta), torch.sin(p[:, None] * theta)
+    even, odd = x[:, 0::2], x[:, 1::2]
+    return torch.stack(
+        (even * cos - odd * sin, even * sin + odd * cos), dim=-1
+    ).flatten(1)
+
+
+# %%
+quarter, by_hand = torch.tensor([math.pi / 2]), torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+rows = torch.tensor([[0, 1], [1, 2], [10, 11], [1, 0]])  # positions of query and key
+turned = torch.stack([rope(by_hand, row, quarter) for row in rows])
+agree("eq-rope-pair", turned[:2], [[[2, 1], [-3, 1]], [[-1, 2], [-1, -3]]])
+agree("the scores of the table", turned.prod(dim=1).sum(dim=1), [-5, -5, -5, 5])
+
+# %% [markdown]
 # ## Many pairs, many speeds
 #
 # A query of $d$ channels holds $d/2$ such pairs. Each rotates at its own speed. The speeds are the frequencies of the
@@ -80,27 +100,18 @@ torch.set_default_dtype(torch.float64)
 # little from one end to the other. RoPE for images was published with the base 100 {cite}`heo2024rotary`. This book
 # uses that base for images unless another one is named.
 
+# %%
+theta = base ** (-2 * torch.arange(d // 2) / d)
+printed = torch.tensor([10000 ** (-2 * i / d) for i in range(d // 2)])
+library = [textbook.rope_frequencies(*c) for c in ((d, base), (d,), (2,))]
+agree("eq-rope-frequencies", library, [theta, printed, torch.ones(1)])
 
 # %%
-def rope(x, p, theta):
-    """Rotate the pairs (0, 1), (2, 3), … of tokens x [N, d] at positions p [N]."""
-    cos, sin = torch.cos(p[:, None] * theta), torch.sin(p[:, None] * theta)
-    even, odd = x[:, 0::2], x[:, 1::2]
-    return torch.stack(
-        (even * cos - odd * sin, even * sin + odd * cos), dim=-1
-    ).flatten(1)
-
-
-pair = torch.tensor([[2.0, 1.0], [1.0, 3.0]])  # the query and the key by hand
-for m, n in ((0, 1), (1, 2), (10, 11), (1, 0)):
-    turned = rope(pair, torch.tensor([m, n]), torch.tensor([math.pi / 2]))
-    score = turned[0] @ turned[1]
-    agree(f"query at {m}, key at {n}", score, 5 if m > n else -5)
-
-theta = base ** (-2 * torch.arange(d // 2) / d)
 p = torch.arange(tokens)
-q, k, v = torch.randn(3, tokens, d)
-agree("our RoPE and the library", rope(q, p, theta), textbook.rope(q, p, theta))
+q, k, v = x = torch.randn(3, tokens, d)
+s = p / 2 - 3  # some are negative, some lie between two tokens
+rotated = [textbook.rope(x, s, theta), rotate_pairs(x, s[:, None] * theta)]
+agree("eq-rope-pair", rotated, 2 * [torch.stack([rope(y, s, theta) for y in x])])
 
 # %% [markdown]
 # A point of the plane is a complex number, and rotating is multiplying:
@@ -123,15 +134,17 @@ agree("our RoPE and the library", rope(q, p, theta), textbook.rope(q, p, theta))
 
 # %%
 z = torch.complex(q[:, 0::2], q[:, 1::2])
-turned = torch.view_as_real(z * torch.exp(1j * p[:, None] * theta)).flatten(1)
-agree("pairs and complex numbers", turned, rope(q, p, theta))
+turned = torch.view_as_real(z * torch.exp(1j * s[:, None] * theta)).flatten(1)
+found = [rope(q, s, theta), textbook.rope(q, s, theta)]
+agree("eq-rope-complex", found, [turned, turned])
 
-quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
-A = torch.block_diag(*(t * quarter for t in theta))
-agree("pairs and the exponential", q[3] @ torch.matrix_exp(3 * A).T, turned[3])
-agree(
-    "the library's matrix", torch.matrix_exp(3 * A), textbook.rotation_matrix(3 * theta)
-)
+# %%
+corner = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
+A = torch.block_diag(*(t * corner for t in theta))
+exact = torch.matrix_exp(s[:, None, None] * A)
+library = torch.stack([textbook.rotation_matrix(a * theta) for a in s])
+turned = torch.einsum("pij,pj->pi", exact, q)
+agree("eq-rope-block", [library, textbook.rope(q, s, theta)], [exact, turned])
 
 # %% [markdown]
 # ## Why the score depends on the difference
@@ -165,14 +178,25 @@ agree(
 # The rotated vectors do depend on absolute positions. But attention uses only their scores, and the values are not
 # rotated at all.
 
+
+# %%
+def R(p):
+    return textbook.rotation_matrix(p * theta)
+
+
+m, n = -1.5, 4
+found = [R(m) @ R(n), R(m).T]
+agree("eq-rope-group", found, [torch.matrix_exp(a * A) for a in (m + n, -m)])
+
 # %%
 scores = rope(q, p, theta) @ rope(k, p, theta).T
-m, n = 2, 3
-R = torch.matrix_exp((n - m) * A)
-agree("the score, from the offset alone", scores[m, n], q[m] @ R @ k[n])
+library = textbook.rope(q, s, theta) @ textbook.rope(k, s, theta).T
+row = torch.stack([q[2] @ R(s[n] - s[2]) @ k[n] for n in p])
+agree("eq-rope-relative", library[2], row)
 moved = rope(q, p + 1000.5, theta) @ rope(k, p + 1000.5, theta).T
 agree("all positions moved by 1000.5", moved, scores, tolerance=1e-10)
-agree("lengths", rope(q, p, theta).norm(dim=1), q.norm(dim=1))
+lengths = [textbook.rope(q, s, theta, way).norm(dim=1) for way in textbook.LAYOUTS]
+agree("eq-rope-norm", lengths, 2 * [q.norm(dim=1)])
 
 # %% [markdown]
 # ## Which channels make a pair?
@@ -196,13 +220,13 @@ def rope_half(x, p, theta):
     return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=1)
 
 
-half = rope_half(q, p, theta)
-agree("our halves and the library", half, textbook.rope(q, p, theta, "half"))
+# %%
 Π = torch.cat((torch.arange(0, d, 2), torch.arange(1, d, 2)))
-agree("reordered channels", rope_half(q[:, Π], p, theta), rope(q, p, theta)[:, Π])
+turned = rope(q, s, theta)[:, Π]
+halves = [rope_half(q[:, Π], s, theta), textbook.rope(q[:, Π], s, theta, "half")]
+agree("eq-rope-layouts", [textbook.layout_order(d), *halves], [Π, turned, turned])
 mixed = rope(q, p, theta) @ rope_half(k, p, theta).T
-print(f"query in one layout, key in the other: {gap(mixed, scores):.2f} off")
-assert gap(mixed, scores) > 0.1
+differs("query in one layout, key in the other", mixed, scores, least=0.1)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-layouts", "caption": "The two layouts of eight channels. An arc joins the two channels that turn together; the color is the speed, from the fast pair 0 to the slow pair 3."}, "image": {"alt": "Two rows of eight numbered dots. In the upper row, interleaved, short arcs join dots 0 and 1, 2 and 3, 4 and 5, 6 and 7. In the lower row, split halves, long overlapping arcs join 0 and 4, 1 and 5, 2 and 6, 3 and 7. Arcs of equal color belong to equal speeds."}}
 colors = [figures.VERMILION, figures.ORANGE, figures.GREEN, figures.BLUE]
@@ -269,8 +293,21 @@ fig
 #
 # Here $q_i$ and $k_i$ are the complex numbers of pair $i$, and a bar conjugates. The number $a_i$ is the dot product of
 # the two pairs, and $b_i$ the area that they span, negative if the key lies clockwise of the query. The cosines are the
-# same on both sides of zero. Only the sines distinguish before from after, and they are sometimes forgotten. For a
-# single pair, with the real channels $q_0, q_1$ and $k_0, k_1$, the forgotten term is
+# same on both sides of zero. Only the sines distinguish before from after.
+
+# %%
+offset = torch.arange(-40, 41) / 2
+z_q, z_k = (torch.complex(x[0, 0::2], x[0, 1::2]) for x in (q, k))
+a, b = (z_q.conj() * z_k).real, (z_q.conj() * z_k).imag
+angle = theta * offset[:, None]
+waves = (a * angle.cos() - b * angle.sin()).sum(dim=1)
+found = rope(k[:1].expand(len(offset), d), offset, theta) @ q[0]
+library = torch.stack([textbook.rope_score(q, k, x, theta) for x in offset])
+agree("eq-rope-score", [found, library[:, 0]], [waves, waves])
+
+# %% [markdown]
+# The sines are sometimes forgotten, and the score is written as $q^\top k \cos \theta \Delta$. That is wrong. For
+# a single pair, with the real channels $q_0, q_1$ and $k_0, k_1$, the forgotten term is
 #
 # $$
 # \begin{aligned} & (R_m q)^\top (R_n k) - q^\top k \cos \theta \Delta \\
@@ -281,23 +318,14 @@ fig
 # \cdot 1 = -5$.
 
 # %%
-offset = torch.arange(-20, 21)
-z_q, z_k = (torch.complex(x[0, 0::2], x[0, 1::2]) for x in (q, k))
-a, b = (z_q.conj() * z_k).real, (z_q.conj() * z_k).imag
-angle = theta * offset[:, None]
-waves = (a * angle.cos() - b * angle.sin()).sum(dim=1)
-keys = k[:1].expand(len(offset), d)  # one key, at every offset
-agree("cosines and sines", waves, rope(keys, offset, theta) @ q[0])
-agree(
-    "the library's score at offset 7",
-    waves[27],
-    textbook.rope_score(q[0], k[0], 7, theta),
-)
-
-cosines = (a * angle.cos()).sum(dim=1)
-agree("cosines alone, left against right", cosines, cosines.flip(0))
-print(f"cosines alone: wrong by up to {gap(cosines, waves):.2f}")
-assert gap(cosines, waves) > 0.1
+(q_0, q_1), (k_0, k_1) = by_hand
+one = torch.tensor([0.7])  # θ
+keys = by_hand[1:].expand(len(offset), 2)
+score = textbook.rope(keys, offset, one) @ by_hand[0]
+cosine = (q_0 * k_0 + q_1 * k_1) * torch.cos(one * offset)
+sine = (q_0 * k_1 - q_1 * k_0) * torch.sin(one * offset)
+agree("eq-rope-score-printed", score - cosine, -sine)
+differs("eq-rope-score-printed", score, cosine, least=0.1)
 
 # %% [markdown]
 # ## Does the score fade with distance?
@@ -310,8 +338,20 @@ assert gap(cosines, waves) > 0.1
 # &= \frac{2}{d} \sum_i \cos \theta_i \Delta \quad \text{if } |q_0| = |q_1| = \dots \end{aligned}
 # $$ (eq-rope-kernel)
 #
-# This *kernel* is $1$ at $\Delta = 0$ and smaller everywhere near. But it belongs to this one key. Another key, a
-# rotated copy of the query, has its largest score at any offset $r$:
+# This *kernel* is $1$ at $\Delta = 0$ and smaller everywhere near.
+
+# %%
+Delta, phase = torch.arange(-80, 81), torch.randn(d // 2)
+u = 3 * torch.stack((phase.cos(), phase.sin()), dim=1).flatten()  # equally long pairs
+turned = rope(u.expand(len(Delta), d), Delta + 5.5, theta)
+score = turned @ turned[80] / (u @ u)
+g = torch.stack([torch.cos(t * Delta) for t in theta]).mean(dim=0)
+kernel = textbook.similarity_kernel(Delta[:, None], theta)
+agree("eq-rope-kernel", [score, kernel], [g, g[:, None]])
+
+# %% [markdown]
+# But the kernel belongs to this one key. Another key, a rotated copy of the query, has its largest score at any offset
+# $r$:
 #
 # $$
 # \begin{aligned} & k = R_{-r}\, q \quad \Longrightarrow \quad (R_m q)^\top (R_n k) \\
@@ -324,27 +364,14 @@ assert gap(cosines, waves) > 0.1
 # have been found in trained models {cite}`barbero2024round`.
 
 # %%
-Delta = torch.arange(-80, 81)
-query = torch.tensor([1.0, 0.0]).repeat(d // 2)  # all pairs equally long
+key = torch.matrix_exp(-r * A) @ q[0]
+score = textbook.rope(key.expand(len(Delta), d), Delta, theta) @ q[0]
+squares = q[0].view(-1, 2).square().sum(dim=1)  # |q_i|²
+waves = torch.cos((Delta[:, None] - r) * theta) @ squares
+agree("eq-any-peak", score, waves, 1e-11)
+holds("eq-any-peak", [score <= q[0] @ q[0] + 1e-11, Delta[score.argmax()] == r])
 
-
-def g(Delta):
-    return torch.cos(theta * Delta[:, None]).mean(dim=1)
-
-
-def score(key):
-    keys = rope(key.expand(len(Delta), d), Delta, theta)
-    return keys @ query / (query @ query)
-
-
-agree("the kernel", score(query), g(Delta))
-turned_back = query @ torch.matrix_exp(-r * A).T
-agree("the kernel, moved by r", score(turned_back), g(Delta - r))
-agree("our kernel and the library", g(Delta), textbook.similarity_kernel(Delta, theta))
-assert Delta[score(turned_back).argmax()] == r
-
-generator = torch.Generator().manual_seed(seed)
-free = torch.randn(64, generator=generator)  # a random key of 64 channels
+free = torch.randn(64, generator=torch.Generator().manual_seed(seed))  # a random key
 wide_theta = textbook.rope_frequencies(64, base)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-peaks", "caption": "Scores of one query with three keys, against the offset, for a head of 64 channels. The query and RoPE are the same in all three; only the key differs."}, "image": {"alt": "Three curves of score against offset from minus 40 to 40. The first has its highest point, one, at offset zero and falls off on both sides with ripples. The second is the same curve moved to the right, with its peak at another offset. The third is a smaller irregular wave without any preference for zero."}}
@@ -383,7 +410,7 @@ fig
 # random key gives another shape.
 #
 # The original paper of RoPE argues that scores decay with distance {cite}`su2024roformer`. It bounds the score from
-# above, by summation by parts, with $h_i = \bar q_i k_i$:
+# above (its section 3.4.3), by summation by parts, with $h_i = \bar q_i k_i$:
 #
 # $$
 # \begin{aligned} & \Bigl| \sum_{i} h_i e^{\mathrm{i} \theta_i \Delta} \Bigr| \\
@@ -398,14 +425,16 @@ fig
 delta = torch.arange(257)
 h = torch.complex(free[0::2], free[1::2])  # of the random key, since q̄_i = 1
 phase = torch.exp(1j * wide_theta * delta[:, None])
-bound = phase.cumsum(dim=1).abs().sum(dim=1)
-agree("our bound and the library", bound, textbook.decay_bound(delta, wide_theta))
+bound = sum(phase[:, : j + 1].sum(dim=1).abs() for j in range(32))
+agree("eq-decay-bound", textbook.decay_bound(delta, wide_theta), bound, 1e-11)
 most = torch.cat((h, torch.zeros(1))).diff().abs().max() * bound
 size = (h * phase).sum(dim=1).abs()
-print(f"the bound is at least {(most / size).min():.0f} times the score")
+holds("eq-decay-bound", [size <= most + 1e-9, bound.diff().max() > 0.1])
+
+# %%
 rising = bound.diff() > 0
+print(f"the bound is at least {(most / size).min():.0f} times the score")
 print(f"it rises at {rising.sum()} of {len(rising)} steps")
-assert (size <= most + 1e-9).all() and rising.any()
 
 # %% [markdown]
 # ## The kernel comes back
@@ -446,12 +475,22 @@ turns = (four * back / (2 * math.pi)).tolist()
 print("turns of the hands by then:", *(f"{x:,.3f}" for x in turns))
 print(f"mean up to there: {eight[:back].mean():+.4f}")
 
-two = textbook.rope_frequencies(4, base)
+
+# %%
+def reached(M, theta):
+    Delta = torch.arange(1, M ** len(theta) + 1)
+    return torch.cos(theta * Delta[:, None]).amin(dim=1).max().item()
+
+
+two, some = textbook.rope_frequencies(4, base), 2 * torch.rand(3)
+cases = [(6, two), (24, two), (96, two), (16, some), (8, some[:1])]
+kept = [reached(M, x) >= math.cos(2 * math.pi / M) for M, x in cases]
+holds("eq-almost-periodic", [eight[back] > 0.9995, eight[1000] < 0.9, *kept])
+
+# %%
 for M in (6, 24, 96):
-    worst = torch.cos(torch.arange(1, M**2 + 1)[:, None] * two).amin(dim=1).max()
     promised = math.cos(2 * math.pi / M)
-    print(f"d = 4, M = {M:2}: {worst:.4f} reached, {promised:.4f} promised")
-    assert worst >= promised
+    print(f"d = 4, M = {M:2}: {reached(M, two):.4f} reached, {promised:.4f} promised")
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-fade", "caption": "Top: the bound of the original paper for a head of 64 channels, divided by its value at 0; rising steps in red. Bottom: the kernel of eight channels around distance 0 and around its return."}, "image": {"alt": "Top: a curve that falls steeply and then slowly from one to about a quarter over 256 positions, with ripples all along; every rising piece is red. Bottom: two curves against offset from minus 30 to 30, a thick pale one centered at zero and a thin dark one centered at the offset of the return. Both wave up and down, highest in the middle, and they coincide."}}
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 4.6))
@@ -553,5 +592,5 @@ def read(s, back):
     return rope(y, -(p + s), theta) if back else y
 
 
-assert gap(read(3, back=False), read(0, back=False)) > 0.1
+differs("not rotated back", read(3, back=False), read(0, back=False), least=0.1)
 agree("rotated back", read(3, back=True), read(0, back=True), tolerance=1e-11)

@@ -18,7 +18,10 @@ OTHERS = {  # an even and an odd ring where there is one, other positions, width
         {"d": 6, "bits": 3, "length": 41, "base": 100.0, "seed": 1},
         {"d": 2, "bits": 11, "length": 8, "seed": 2},
     ),
-    "03-rotary": ({}, {}),
+    "03-rotary": (
+        {"d": 14, "tokens": 23, "r": 0, "base": 100.0, "seed": 1},
+        {"d": 4, "tokens": 5, "r": 39, "base": 3.0, "seed": 2},
+    ),
     "04-rolling": (
         {"n": 7, "query_position": 11, "key_position": 2, "seed": 1},
         {"n": 12, "key_position": 40, "seed": 2},
@@ -29,7 +32,10 @@ OTHERS = {  # an even and an odd ring where there is one, other positions, width
         {"n": 7, "waves": 3, "rows": 3, "columns": 5, "head_dim": 24, "seed": 1},
         {"n": 12, "waves": 4, "rows": 7, "columns": 2, "head_dim": 16, "seed": 2},
     ),
-    "13-length": ({}, {}),
+    "13-length": (
+        {"d": 4, "tokens": 7, "base": 50.0, "seed": 1},
+        {"d": 14, "tokens": 16, "base": 500000.0, "seed": 2},
+    ),
     "14-buckets": (
         {"tokens": 9, "d": 5, "K": 2, "seed": 1},
         {"tokens": 30, "d": 4, "K": 6, "seed": 2},
