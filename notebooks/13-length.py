@@ -30,14 +30,14 @@ import math
 
 import matplotlib.pyplot as plt
 import torch
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import elu, scaled_dot_product_attention
 
 from rollpe import textbook
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.operators import ring_frequencies
 from rollpe.textbook import rope, rope_frequencies, similarity_kernel
 from rollpe_book import figures
-from rollpe_book.agree import agree, gap
+from rollpe_book.agree import agree, differs, gap
 
 figures.use_theme()
 torch.manual_seed(seed)
@@ -114,8 +114,13 @@ fig
 # by a wavelength reaches farther, but blurs neighbors: {doc}`06-continuous`.)
 
 # %%
+formula, default = (2 * math.pi * b ** ((d - 2) / d) for b in (base, 10000.0))
 longest = 2 * math.pi / rope_frequencies(d, base).min()
-agree("the longest wavelength", longest / textbook.longest_wavelength(d, base), 1)
+library = textbook.longest_wavelength(d, base), textbook.longest_wavelength(d)
+ratios = [longest / formula, library[0] / formula, library[1] / default]
+agree("eq-longest-wavelength", ratios, [1, 1, 1])
+
+# %%
 print("channels for a slowest wave of at least this many positions:")
 for reach in (15, 1000, 100_000):
     ring = reach + 1 - reach % 2  # the smallest odd width = period
@@ -144,7 +149,8 @@ i = torch.arange(wide // 2)
 known = 10000.0 ** (-2 * i / wide)
 ntk = known * s ** (-i / (wide / 2 - 1))
 raised = rope_frequencies(wide, textbook.ntk_base(10000, s, wide))
-agree("our frequencies and the library's", ntk, raised)
+other = rope_frequencies(8, textbook.ntk_base(50.0, 3, 8)), 50.0 ** (-i[:4] / 4)
+agree("eq-ntk", [raised, other[0]], [ntk, other[1] * 3 ** (-i[:4] / 3)])
 
 # %% [markdown]
 # YaRN {cite}`peng2024yarn` counts turns. Pairs that make more than $32$ of them in $N$ tokens keep their speed,
@@ -161,15 +167,26 @@ agree("our frequencies and the library's", ntk, raised)
 #
 # (The text of the YaRN paper lets $u_i$ fall with the number of turns, its program with $i$, as here.)
 
+
 # %%
-pair_with = wide / (2 * math.log(10000))
-a = math.floor(pair_with * math.log(trained / (64 * math.pi)))
-b = math.ceil(pair_with * math.log(trained / (2 * math.pi)))
-u = ((b - i) / (b - a)).clamp(0, 1)
-yarn = u * known + (1 - u) * known / s
-library = textbook.yarn_frequencies(wide, s, trained)
-agree("our frequencies and the library's", yarn, library)
-agree("our factor", 0.1 * math.log(s) + 1, textbook.yarn_temperature(s))
+def share(d, N, base):
+    pair_with = d / (2 * math.log(base))
+    a = math.floor(pair_with * math.log(N / (64 * math.pi)))
+    b = math.ceil(pair_with * math.log(N / (2 * math.pi)))
+    return ((b - torch.arange(d // 2)) / (b - a)).clamp(0, 1)
+
+
+def slow_down(theta, u, s):
+    return u * theta + (1 - u) * theta / s
+
+
+# %%
+yarn = slow_down(known, share(wide, trained, 10000), s)
+small = 800.0 ** (-i[:16] / 16)  # another model: d = 32, base 800
+found = textbook.yarn_frequencies(32, 3, 500, 800.0)
+agree("eq-yarn", found, slow_down(small, share(32, 500, 800), 3))
+found = [textbook.yarn_frequencies(wide, s, trained), textbook.yarn_temperature(s)]
+agree("eq-yarn", found, [yarn, 0.1 * math.log(s) + 1])
 
 # %% [markdown]
 # The Llama models for long texts {cite}`grattafiori2024llama` let the share fall with the number of turns, from $4$
@@ -180,12 +197,17 @@ agree("our factor", 0.1 * math.log(s) + 1, textbook.yarn_temperature(s))
 # u_i = \min\Bigl( 1, \max\Bigl( 0, \frac{N \theta_i / 2\pi - 1}{4 - 1} \Bigr) \Bigr) \end{gathered}
 # $$ (eq-llama3)
 
+
 # %%
-turns = trained * known / (2 * math.pi)
-u = ((turns - 1) / (4 - 1)).clamp(0, 1)
-llama3 = u * known + (1 - u) * known / s
-library = textbook.llama3_frequencies(wide, s, trained)
-agree("our frequencies and the library's", llama3, library)
+def llama3_share(theta, N):
+    turns = N * theta / (2 * math.pi)
+    return ((turns - 1) / (4 - 1)).clamp(0, 1)
+
+
+llama3 = slow_down(known, llama3_share(known, trained), s)
+agree("eq-llama3", textbook.llama3_frequencies(wide, s, trained), llama3)
+found = textbook.llama3_frequencies(32, 3, 500, 800.0)
+agree("eq-llama3", found, slow_down(small, llama3_share(small, 500), 3))
 
 # %% [markdown]
 # Two more methods depend on the length $L$ of the text, its largest position plus one. *Dynamic* scaling
@@ -195,7 +217,20 @@ agree("our frequencies and the library's", llama3, library)
 # $$
 # 10000 \mapsto 10000 \, s_L^{d/(d-2)}, \qquad s_L = \max\bigl( 1, \, s L / N - (s - 1) \bigr)
 # $$ (eq-dynamic)
-#
+
+
+# %%
+def dynamically(L, base=10000.0):
+    s_L = max(1, s * L / trained - (s - 1))
+    return (base * s_L ** (wide / (wide - 2))) ** (-2 * i / wide)
+
+
+dynamic, lengths = dynamically(3 * trained), (100, trained, 3 * trained)
+found = [textbook.dynamic_frequencies(wide, s, L, trained) for L in lengths]
+found.append(textbook.dynamic_frequencies(wide, s, 3000, trained, 50.0))
+agree("eq-dynamic", found, [*map(dynamically, lengths), dynamically(3000, 50.0)])
+
+# %% [markdown]
 # LongRoPE {cite}`ding2024longrope` divides every frequency by a number of its own, found by search. There is one
 # list for texts of up to $N$ tokens and one for longer texts, and Phi-3 has a factor on queries and keys, too:
 #
@@ -210,18 +245,14 @@ agree("our frequencies and the library's", llama3, library)
 # length at which it was rotated.
 
 # %%
-L = 3 * trained
-s_L = max(1, s * L / trained - (s - 1))
-dynamic = (10000 * s_L ** (wide / (wide - 2))) ** (-2 * i / wide)
-library = textbook.dynamic_frequencies(wide, s, L, trained)
-agree("dynamic: ours and the library's", dynamic, library)
-
-short, long = torch.ones(wide // 2), 1 + i / 8  # two lists, made up
-longrope = known / (long if L > trained else short)
-library = textbook.longrope_frequencies(wide, L, trained, short, long)
-agree("LongRoPE: ours and the library's", longrope, library)
+short, long = 1 + i / 100, 1 + i / 8  # two lists, made up
+texts = ((trained, 10000.0), (trained + 1, 10000.0), (9999, 50.0))  # L and base
+lists = trained, short, long
+found = [textbook.longrope_frequencies(wide, L, *lists, b) for L, b in texts]
+other = 50.0 ** (-2 * i / wide)
+agree("eq-longrope", found, [known / short, known / long, other / long])
 factor = math.sqrt(1 + math.log(s) / math.log(trained))
-agree("our factor", factor, textbook.longrope_temperature(s, trained))
+agree("eq-longrope", textbook.longrope_temperature(s, trained), factor)
 
 # %% [markdown]
 # xPos {cite}`sun2023length` changes the training. Queries are multiplied by $\zeta_i^{m/512}$ and keys by
@@ -243,9 +274,12 @@ z_q, z_k = (torch.complex(x[:, 0::2], x[:, 1::2]) for x in (q, k))
 Delta = (p - p[:, None])[..., None]  # n − m
 waves = torch.exp(1j * theta * Delta) * zeta ** (-Delta / 512)
 faded = (z_q.conj()[:, None] * z_k * waves).sum(dim=-1).real
+
+# %%
 queries = textbook.xpos(q, p, theta, zeta, 512)
 keys = textbook.xpos(k, p, theta, zeta, 512, keys=True)
-agree("our scores and the library's", faded, queries @ keys.T, tolerance=1e-11)
+agree("eq-xpos", textbook.xpos_scales(d), zeta)
+agree("eq-xpos", queries @ keys.T, faded, tolerance=1e-11)
 
 # %% [markdown]
 # The library has xPos as `xpos`, and the other methods as options of `rope`. Interpolation slows all pairs down alike.
@@ -294,6 +328,7 @@ def library_scores(name, **options):
     return (turned_q @ turned_k.mT)[0, 0]
 
 
+# %% tags=["hide-input"]
 for name, (changed, scale, options) in slowed.items():
     wanted = scale**2 * rope(q, p, changed) @ rope(k, p, changed).T
     found = library_scores("rope", scaling=name, factor=s, **options)
@@ -320,10 +355,26 @@ power = torch.linalg.matrix_power
 H, M = torch.matrix_exp(torch.randn(2, 4, 4) / 4)
 D = [(M @ power(torch.linalg.inv(H), p)).T for p in range(5)]
 E = [power(H, p) for p in range(5)]
-agree("two maps, one offset", D[0].T @ E[2], D[2].T @ E[4])
+pairs = [(m, n) for m in range(5) for n in range(5)]
+found = [D[m].T @ E[n] for m, n in pairs]
+agree("eq-two-maps", found, [M @ power(H, n - m) for m, n in pairs], 1e-10)
+
+# %% [markdown]
+# The library's xPos, one pair of channels, and its ALiBi, whose slope for a single head is $2^{-8}$:
+
+# %%
+pairs = [(m, n) for m in range(4) for n in range(4)]
+grown = textbook.rotation_matrix(theta[:1]) * zeta[0] ** (-1 / 512)
+expected = [q[m, :2] @ power(grown, n - m) @ k[n, :2] for m, n in pairs]
+agree("eq-two-maps", (queries[:4, :2] @ keys[:4, :2].T).flatten(), expected, 1e-11)
+
+# %%
 shear = torch.tensor([[1.0, 1.0], [0.0, 1.0]])
-biases = torch.stack([power(shear, d)[0, 1] for d in range(-4, 1)])
-agree("ALiBi with slope r = 1", biases, torch.arange(-4.0, 1.0))
+alibi = create_encoding("alibi", head_dim=d, heads=1, axes=1).double()
+silent = torch.zeros(1, 1, tokens, d)
+bias = alibi.scores(silent, silent, grid_positions(tokens))[0, 0, -1]  # last query
+end = torch.tensor([0.0, 2.0**-8])
+agree("eq-two-maps", bias, [power(shear, Δ)[0] @ end for Δ in range(1 - tokens, 1)])
 
 # %% [markdown]
 # ## Angles need 32 bits
@@ -346,6 +397,8 @@ for name, turned in (("careless", careless), ("library", ours)):
         fate = "refused"
     print(f"{name:8} {narrow.dtype} becomes {turned.dtype}: {fate}")
 assert ours.dtype == narrow.dtype != careless.dtype
+
+# %%
 exact = library.encode(q[None, None], grid_positions(tokens))[0, 0]
 agree("the library's rope", exact, rope(q, p, theta))
 
@@ -370,12 +423,13 @@ for t in range(tokens):
     cache = torch.cat((cache, (R_t @ k[t])[None]))  # written once
     weights = torch.softmax(cache @ (R_t @ q[t]) / math.sqrt(d), dim=0)
     results.append(weights @ v[: t + 1])
-later = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+
+# %%
+later = torch.full((tokens, tokens), -torch.inf).triu(1)
 e = rope(q, p, theta) @ rope(k, p, theta).T / math.sqrt(d)
-full = torch.softmax(e.masked_fill(later, -torch.inf), dim=1) @ v
-agree("step by step, and all at once", torch.stack(results), full)
+full = torch.softmax(e + later, dim=1) @ v
 decoded = textbook.decode(rope(q, p, theta), rope(k, p, theta), v)
-agree("the library's function", decoded, full)
+agree("eq-cache-rope", [torch.stack(results), decoded], [full, full])
 
 # %% [markdown]
 # ## Linear attention
@@ -398,9 +452,11 @@ def phi(x):
 
 
 y = phi(q) @ (phi(k).T @ v) / (phi(q) @ phi(k).sum(dim=0))[:, None]
-agree("our result and the library's", y, textbook.linear_attention(q, k, v))
 pairs = phi(q) @ phi(k).T
-agree("pair by pair", y, pairs / pairs.sum(dim=1, keepdim=True) @ v)
+slow = pairs / pairs.sum(dim=1, keepdim=True) @ v  # pair by pair
+agree("eq-linear-attention", [y, textbook.linear_attention(q, k, v)], [slow, slow])
+features = [phi(q), textbook.elu_feature(q)]
+agree("eq-linear-attention", features, [elu(q) + 1, elu(q) + 1])
 
 # %% [markdown]
 # RoPE fits linear attention, because it rotates each token by itself. The rotation must not go inside, $\phi(R_m q)$.
@@ -440,9 +496,12 @@ def after(s):
     return rope(phi(q), p + s, theta) @ rope(phi(k), p + s, theta).T
 
 
-print(f"inside: a shift by 3: {gap(inside(3), inside(0)):.2f} off")
-assert gap(inside(3), inside(0)) > 0.1
-agree("after: a shift by 3", after(3), after(0), tolerance=1e-11)
+# %%
+f, g = (torch.view_as_complex(phi(x).view(tokens, -1, 2)) for x in (q, k))
+turned = f.conj()[:, None] * g * torch.exp(1j * theta * Delta)  # by R_(n−m)
+wanted = turned.sum(dim=-1).real
+agree("eq-linear-rope", [after(0), after(3.5)], [wanted, wanted], 1e-11)
+differs("eq-linear-rope-printed", inside(3), inside(0), 0.01)
 
 # %% [markdown]
 # With other features the rotation may go inside. Those of Performer {cite}`choromanski2021performer` are random,
@@ -455,11 +514,12 @@ agree("after: a shift by 3", after(3), after(0), tolerance=1e-11)
 
 # %%
 weights = after(0) / pairs.sum(dim=1, keepdim=True)
-library = textbook.rotary_linear_attention(q, k, v, p, theta)
-agree("sum first, or pair by pair", library, weights @ v)
+moved = [textbook.rotary_linear_attention(q, k, v, p + s, theta) for s in (0, 2.5)]
+agree("eq-linear-rope", moved, [weights @ v, weights @ v], 1e-10)
 sums = weights.sum(dim=1)
 print(f"weights of a row add up to {sums.min():.2f} … {sums.max():.2f}")
 
+# %%
 equal = rope(phi(torch.ones(2, 2)), torch.tensor([0, 2]), quarter)
 print(f"(2, 2) with itself, half a turn apart: {equal[0] @ equal[1]:.0f}")
 assert equal[0] @ equal[1] < 0
