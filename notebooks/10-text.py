@@ -44,17 +44,23 @@ live: str = "_build/records"  # folder of the live record
 checkpoints: str = "_build/checkpoints"  # folder of the live model
 
 # %% tags=["hide-input"]
+import cmath
 import math
 from collections import Counter
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from IPython.display import Markdown
+from torch.linalg import matrix_power
+from torch.nn.functional import cross_entropy
 
-from rollpe.operators import continuous_roll, twisted_pair_roll
+from rollpe import textbook
+from rollpe.encodings import create_encoding
+from rollpe.operators import continuous_roll, twisted_frequencies, twisted_pair_roll
 from rollpe.topography import position_average_gain
 from rollpe_book import figures
 from rollpe_book.agree import agree
@@ -70,6 +76,7 @@ from rollpe_lab.training.text import CHARACTERS, decode, encode, read_text
 
 enter_root()
 figures.use_theme()
+torch.manual_seed(seed)
 torch.set_num_threads(1)  # the model is too small for more
 committed = read_records(records)
 arrays_of = partial(find_arrays, folders=[records])
@@ -83,13 +90,21 @@ LENGTHS = (64, 128, 256, 512)
 # from other files than the training text. A character is one of 96: the printable ones of ASCII and the new line.
 #
 # The model is a small GPT: three blocks, 128 channels, two heads of 64. It reads 64 characters and predicts the successor of each,
-# trained once on 12,288 windows. Its loss is measured in *bits per character*, the length of the shortest code that the
+# trained once on 12,288 windows. Its loss is measured in *bits per character*, the length of the shortest code (Shannon, 1948) that the
 # predictions $P$ allow for a text $x$, divided by its $N$ characters:
 #
 # $$
 # b = -\frac{1}{N} \log_2 \prod_{p=1}^{N} P(x_p \mid x_1, \dots, x_{p-1})
 # $$ (eq-bits)
 #
+# It is PyTorch's loss, the cross-entropy, with base 2 instead of e:
+
+# %%
+scores, x = torch.randn(9, 96, dtype=torch.float64), torch.randint(96, (9,))
+P = textbook.softmax(scores)[torch.arange(9), x]  # of the characters of the text
+agree("eq-bits", -P.prod().log2() / 9, cross_entropy(scores, x) / math.log(2))
+
+# %% [markdown]
 # One bit less means that the characters were twice as probable on average. Counting gives a scale. We count all of the training text,
 # ten times as much as our models see, and predict from the last characters alone:
 
@@ -245,7 +260,7 @@ Markdown(measures_table(evidence, rings, jumps))
 # bases, 100.
 #
 # On a *pair* of rings the twist can be any angle. Read the two as one ring of complex numbers, $z_j = x_j + \mathrm{i}\, x_{n+j}$, and
-# turn by $\varphi$ what goes around:
+# turn by $\varphi$ what goes around. Physicists call this a twisted boundary condition.
 #
 # $$
 # \begin{gathered} (N_\varphi z)_j = z_{j+1} \quad (j < n - 1), \qquad (N_\varphi z)_{n-1} = e^{\mathrm{i} \varphi} z_0, \\
@@ -255,14 +270,49 @@ Markdown(measures_table(evidence, rings, jumps))
 # With $\varphi = 0$ this is a pair of plain rings, and a quarter turn gives the twisted ring of $2n$ channels. With
 # $\varphi = 2\pi/7$ the scores repeat after seven laps. If $\varphi/2\pi$ is irrational, as for the golden angle, they never repeat.
 
+
 # %%
-n, φ = 32, 2 * math.pi / 7
-x = torch.randn(2 * n, dtype=torch.float64)
-z = torch.complex(x[:n], x[n:])
-z = torch.cat((z[1:], np.exp(1j * φ) * z[:1]))  # one step
-step = twisted_pair_roll(x, 1, twist=1 / 7)
-agree("our step and the library", torch.cat((z.real, z.imag)), step)
-agree("seven laps", twisted_pair_roll(x, 7 * n, twist=1 / 7), x)
+def twisted_step(n, φ):
+    """N_φ, [n, n], and its angles θ, [n]."""
+    N = torch.eye(n, dtype=torch.complex128).roll(1, dims=1)
+    N[n - 1, 0] *= cmath.exp(1j * φ)
+    return N, (2 * math.pi * torch.arange(n, dtype=torch.float64) + φ) / n
+
+
+# %%
+pairs = [*product((1, 2, 7, 32), (0, 2 * math.pi / 7, math.pi / 2, 3.9))]  # n and φ
+found, expected = [], []
+for n, φ in pairs:
+    N, θ = twisted_step(n, φ)
+    waves = torch.exp(1j * torch.outer(torch.arange(n), θ))  # one in each column
+    found += [N @ waves, matrix_power(N, n)]
+    expected += [waves * torch.exp(1j * θ), torch.eye(n) * torch.tensor(φ * 1j).exp()]
+agree("eq-twist-angle", found, expected)
+
+
+# %%
+def moved(x, p, φ):
+    """p steps by the matrix, of a pair of rings x [2n]."""
+    N, _ = twisted_step(len(x) // 2, φ)
+    z = matrix_power(N, p) @ torch.complex(*x.chunk(2))
+    return torch.cat((z.real, z.imag))
+
+
+# %%
+steps, normal = (-70, -1, 1, 5, 40), partial(torch.randn, dtype=torch.float64)
+cases = [(normal(2 * n), p, φ) for n, φ in pairs for p in steps]
+x = cases[-1][0]  # n = 32
+encoding = create_encoding("twisted-roll", head_dim=64, heads=1, axes=1, twist=1 / 7)
+found = [twisted_pair_roll(x, p, φ / (2 * math.pi)) for x, p, φ in cases]
+found += encoding.encode(x.expand(1, 1, 5, 64), torch.tensor(steps)[:, None])[0, 0]
+cases += [(x, p, 2 * math.pi / 7) for p in steps]
+agree("eq-twist-angle", found, [moved(*case) for case in cases])
+
+# %%
+agree("seven laps", twisted_pair_roll(x, 7 * 32, twist=1 / 7), x)
+angles = twisted_step(32, math.pi / 2)[1].remainder(2 * math.pi)
+either = torch.minimum(angles, 2 * math.pi - angles).sort()[0]  # with its conjugate
+agree("a quarter turn", either, twisted_frequencies(64))
 
 # %%
 rings = {
