@@ -33,7 +33,7 @@ import numpy as np
 import torch
 
 from rollpe_book import figures
-from rollpe_book.agree import agree
+from rollpe_book.agree import agree, differs, holds
 
 figures.use_theme()
 torch.set_default_dtype(torch.float64)
@@ -93,9 +93,17 @@ x_hat = F @ (x + 0j)
 print("2 x̂ =", (2 * x_hat).numpy().round() + 0, "= s, a + ib, t, a − ib")
 
 S = F.mH @ torch.diag(torch.exp(2j * math.pi * j / 4)) @ F
-agree("the waves add up", F.mH @ x_hat, x + 0j)
-agree("our F and the library", F, fourier_matrix(4))
-agree("a step on waves", S, shift_matrix(4) + 0j)
+agree("eq-dft", [fourier_matrix(4), F.mH @ x_hat], [F, x + 0j])
+agree("eq-diagonal", S, shift_matrix(4) + 0j)
+
+# %%
+sizes = (1, 2, 7, n)
+Fs, units = [fourier_matrix(m) for m in sizes], [torch.eye(m) for m in sizes]
+agree("eq-dft", Fs, [torch.fft.fft(unit, norm="ortho") for unit in units])
+agree("eq-dft", [F.mH @ F for F in Fs], [unit + 0j for unit in units])
+factors = [torch.exp(2j * math.pi * torch.arange(m) / m) for m in sizes]
+steps = [F.mH @ torch.diag(z) @ F for F, z in zip(Fs, factors, strict=True)]
+agree("eq-diagonal", steps, [shift_matrix(m) + 0j for m in sizes])
 
 # %% [markdown]
 # The factors are $1, \mathrm{i}, -1, -\mathrm{i}$: $s$ stays, $a + \mathrm{i}b$ and its conjugate make quarter turns,
@@ -110,7 +118,20 @@ agree("a step on waves", S, shift_matrix(4) + 0j)
 # \omega_k = \frac{2\pi k}{\lambda n}, \qquad k = 0, \dots, \lfloor \tfrac n2 \rfloor
 # $$ (eq-ring-frequencies)
 #
-# where $\lambda$ is the number of positions for one step, 1 if not said otherwise. In real numbers, cosines and sines
+# where $\lambda$ is the number of positions for one step, 1 if not said otherwise.
+
+# %%
+from rollpe.operators import ring_frequencies
+
+found = [ring_frequencies(m, 2.5) for m in sizes]  # λ = 2.5
+expected = [2 * math.pi * torch.fft.rfftfreq(m, 2.5) for m in sizes]
+agree("eq-ring-frequencies", found, expected)
+turns, omega = torch.linalg.eigvals(shift_matrix(n)).angle(), ring_frequencies(n)
+both = torch.cat((omega, omega[1 : (n + 1) // 2]))  # of k and n − k
+agree("eq-ring-frequencies", turns.abs().sort()[0], both.sort()[0])
+
+# %% [markdown]
+# In real numbers, cosines and sines
 # become the columns of an orthogonal matrix, followed by the constant wave and, for even $n$, the alternating pattern:
 #
 # $$
@@ -133,16 +154,27 @@ singles = torch.cat((i**0, (-1) ** i), dim=1)[:, : 2 - n % 2]
 Q = torch.cat((math.sqrt(2 / n) * waves, singles / math.sqrt(n)), dim=1)
 
 # %%
-from rollpe.operators import real_fourier_basis
+from rollpe.operators import real_fourier_basis, roll_matrix
 from rollpe.textbook import rotation_matrix
 
-p = 3
-S = torch.linalg.matrix_power(shift_matrix(n), p)
-last = torch.tensor([1.0, (-1.0) ** p])[: 2 - n % 2]
-rotary = torch.block_diag(rotation_matrix(p * omega), torch.diag(last))
-agree("Q is orthogonal", Q.T @ Q, torch.eye(n))
-agree("a roll in planes", Q.T @ S @ Q, rotary)
-agree("our Q and the library", Q, real_fourier_basis(n)[0])
+two = torch.tensor([[1.0, 1.0], [1.0, -1.0]]) / math.sqrt(2)  # of a ring of two
+found = [real_fourier_basis(n)[0], Q.T @ Q, real_fourier_basis(2)[0]]
+agree("eq-real-basis", found, [Q, torch.eye(n), two])
+
+
+# %%
+def rotary(p):
+    last = torch.tensor([1.0, (-1.0) ** p])[: 2 - n % 2]
+    return torch.block_diag(rotation_matrix(p * omega), torch.diag(last))
+
+
+# %%
+p, power = 3, torch.linalg.matrix_power
+S = power(shift_matrix(n), p)
+found = [Q.T @ S @ Q, Q.T @ power(S, -3) @ Q]
+agree("eq-rotary-form", found, [rotary(3), rotary(-9)])
+half = torch.block_diag(rotation_matrix(omega / 2), torch.eye(2 - n % 2))  # at p = ½
+agree("eq-rotary-form", Q.T @ roll_matrix(n, 0.5) @ Q, half)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-two-bases", "caption": "One roll in two bases. Left: three steps on the channels of the ring, a permutation. Right: the same three steps on its waves: planes that rotate at different speeds, and the single channels in the lower right corner."}, "image": {"alt": "Two square matrices as heat maps. The left one has a single one in every row, on a diagonal that wraps around. The right one is zero except for two by two blocks along the diagonal and one or two single entries at its end; for an even ring the last one is negative."}}
 fig, axes = plt.subplots(1, 2, figsize=(6.6, 3.3))
@@ -200,7 +232,7 @@ w = torch.where((m == 0) | (2 * m == n), 1.0, 2.0)
 q_hat, k_hat = ((fourier_matrix(n) @ (x + 0j))[m] for x in (q, k))
 waves = torch.exp(2j * math.pi * m / n * delta)
 score = (w * q_hat.conj() * k_hat * waves).real.sum(dim=1)
-agree("score as waves, and of rolled keys", score, roll(k, delta[:, 0]) @ q)
+agree("eq-score-waves", roll(k, delta[:, 0]) @ q, score)
 
 # %% [markdown]
 # ## Even rings contain a reflection
@@ -213,7 +245,15 @@ agree("score as waves, and of rolled keys", score, roll(k, delta[:, 0]) @ q)
 # \begin{gathered} \det \bigoplus_i R(\theta_i p) = 1 \neq -1 = \det S^p \\
 # (n \text{ even},\ p \text{ odd}) \end{gathered}
 # $$ (eq-not-rope)
-#
+
+# %%
+even = n + n % 2
+R = rotation_matrix(5 * torch.randn(even // 2))  # p = 5
+B = torch.linalg.qr(torch.randn(even, even))[0] * (0.5 + torch.rand(even))
+in_a_basis, step = torch.linalg.inv(B) @ R @ B, power(shift_matrix(even), 5)
+agree("eq-not-rope", [in_a_basis.det(), step.det()], [1, -1], 1e-11)
+
+# %% [markdown]
 # On two channels a step is the exchange $(x, y) \mapsto (y, x)$, a reflection. A single reflection has no real square
 # root, because the square of a real determinant is not negative. So there is no half step. Reverse one sign:
 # $(x, y) \mapsto (y, -x)$ is a quarter turn, and its half is an eighth of a turn.
@@ -228,7 +268,17 @@ agree("score as waves, and of rolled keys", score, roll(k, delta[:, 0]) @ q)
 # \begin{gathered} (N x)_i = x_{i+1} \quad (i < n - 1), \\
 # (N x)_{n-1} = (-1)^{n-1} x_0, \qquad \det N = 1 \end{gathered}
 # $$ (eq-twisted-shift)
-#
+
+# %%
+from rollpe.operators import twisted_roll, twisted_shift
+
+xs, Ns = [torch.randn(m) for m in sizes], [twisted_shift(m) for m in sizes]
+moved = [torch.cat((x[1:], (-1) ** (len(x) - 1) * x[:1])) for x in xs]
+agree("eq-twisted-shift", [N @ x for N, x in zip(Ns, xs, strict=True)], moved)
+agree("eq-twisted-shift", [twisted_roll(x, 1) for x in xs], moved)
+agree("eq-twisted-shift", [N.det() for N in Ns], torch.ones(4))
+
+# %% [markdown]
 # The waves that fit on this ring are $e^{2\pi \mathrm{i} m j/n}$ with $m$ from $-\tfrac{n-1}{2}$ to $\tfrac{n-1}{2}$ in
 # steps of 1: integers for odd $n$ and halves of odd numbers for even $n$. One step multiplies wave $m$ by
 # $e^{2\pi \mathrm{i} m/n}$. For a real position $p$ let $N(p)$ multiply it by $e^{2\pi \mathrm{i} m p/n}$:
@@ -267,18 +317,22 @@ agree("score as waves, and of rolled keys", score, roll(k, delta[:, 0]) @ q)
 # ```
 
 # %%
-from rollpe.operators import twisted_roll, twisted_roll_matrix
+from rollpe.operators import continuous_roll, twisted_generator, twisted_roll_matrix
 
 j, m = torch.arange(n), torch.arange(n) - (n - 1) / 2
-x = torch.randn(n)
-N_x = torch.cat((x[1:], (-1) ** (n - 1) * x[:1]))
 t = 0.3 + j[:, None] - j  # p = 0.3
 N = torch.exp(2j * math.pi * m * t[..., None] / n).mean(-1)  # N(0.3)
 quotient = torch.sin(math.pi * t) / (n * torch.sin(math.pi * t / n))
-agree("one step", N_x, twisted_roll(x, 1))
-agree("sum and quotient of sines", N, quotient + 0j)
-agree("our quotient and the library", quotient, twisted_roll_matrix(n, 0.3))
-agree("at p = 1 it is the step", twisted_roll_matrix(n, 1.0) @ x, N_x)
+agree("eq-twisted-roll", [N.real, N.imag], [quotient, torch.zeros(n, n)])
+agree("eq-twisted-roll", twisted_roll_matrix(n, 0.3), quotient)
+
+# %%
+N, p, s, x = twisted_roll_matrix, 7.3, -21.6, torch.randn(n)
+found = [N(n, p) @ N(n, s), N(n, p).T @ N(n, s), N(n, 1.0)]
+agree("eq-twisted-roll", found, [N(n, p + s), N(n, s - p), twisted_shift(n)], 1e-11)
+agree("eq-twisted-roll", torch.matrix_exp(p * twisted_generator(n)), N(n, p), 1e-10)
+found = [twisted_roll(x, -17), continuous_roll(x, p, 1.0, "twist")]
+agree("eq-twisted-roll", found, [N(n, -17.0) @ x, N(n, p) @ x], 1e-11)
 
 # %%
 wave = 2 * math.pi / n * m[m > 0]
@@ -286,8 +340,26 @@ pairs = torch.stack((torch.cos(wave * i), -torch.sin(wave * i)), dim=-1).flatten
 single = torch.full((n, n % 2), math.sqrt(1 / n))
 Q = torch.cat((math.sqrt(2 / n) * pairs, single), dim=1)
 planes = torch.block_diag(rotation_matrix(0.3 * wave), torch.eye(n % 2))
-agree("RoPE on the same channels", Q.T @ quotient @ Q, planes)
-agree("our basis and the library", Q, real_fourier_basis(n, twisted=True)[0])
+agree("eq-twisted-rope", [Q.T @ quotient @ Q, Q.T @ Q], [planes, torch.eye(n)])
+
+# %% [markdown]
+# The library has this basis, its frequencies, and the encoding, `continuous-roll` with `nyquist="twist"`:
+
+# %%
+from rollpe.encodings import create_encoding
+from rollpe.operators import twisted_frequencies
+
+basis, frequencies = real_fourier_basis(n, twisted=True)
+agree("eq-twisted-rope", [basis, frequencies, twisted_frequencies(n)], [Q, wave, wave])
+
+# %% tags=["hide-input"]
+turning = {"continuous-roll": {"nyquist": "twist"}, "twisted-roll": {}}
+q, k, p = torch.randn(5, n), torch.randn(5, n), 2 * torch.arange(5)[:, None]
+expected = torch.einsum("ia,ijab,jb->ij", q, N(n, p.T - p), k) / math.sqrt(n)
+for name, option in turning.items():
+    encoding = create_encoding(name, head_dim=n, heads=1, axes=1, **option).double()
+    found = encoding.scores(q[None, None], k[None, None], p)[0, 0]
+    agree("eq-twisted-rope", found, expected, 1e-10)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-twist-wheels", "caption": "How far each wave of an even ring has turned after one step, on the unit circle. Lines join partners, the two halves of a real wave. Left: the plain ring. The alternating pattern, at −1, has no partner. Right: with the twist all waves are half a place further, and all have partners."}, "image": {"alt": "Two unit circles with twelve dots each. On the left the dots include plus one and, in red, minus one; the other ten are joined in pairs by vertical lines. On the right no dot lies on the horizontal axis, and all twelve are joined in pairs."}}
 ring = 12
@@ -329,13 +401,16 @@ fig
 # of the 31 of {eq}`eq-distinct-offsets`. Offsets that are $n$ apart always have opposite scores.
 
 # %%
-q, k = torch.randn(2, 16)
-delta = torch.arange(-15, 16)
-f, lap_later = (twisted_roll(k, delta + laps * 16) @ q for laps in (0, 1))
-agree("a lap later", lap_later, -f)
+q, k = torch.randn(2, even)
+delta = torch.arange(1 - even, even)
+f, later, twice = (twisted_roll(k, delta + laps * even) @ q for laps in range(3))
+agree("eq-twisted-period", [later, twice], [-f, f])
+
+# %%
 plain, twisted = (len(move(k, delta).unique(dim=0)) for move in (roll, twisted_roll))
-print(f"different rolls of 16 channels at 31 offsets: plain {plain}, twisted {twisted}")
-assert (plain, twisted) == (16, 31)
+offsets = f"at {len(delta)} offsets: plain {plain}, twisted {twisted}"
+print(f"different rolls of {even} channels {offsets}")
+assert (plain, twisted) == (even, 2 * even - 1)
 
 # %% [markdown]
 # ## One more channel
@@ -388,24 +463,35 @@ def E(x):
     return torch.view_as_real(w.sqrt() * x_hat).flatten(-2)
 
 
-positions, omega = (
-    torch.tensor([0, 1, 5, 12, -3]),
-    2 * math.pi * torch.arange(n // 2 + 1) / n,
-)
+# %%
+positions = torch.tensor([0, 1, 5, 12, -3])
 q, k = torch.randn(2, 5, n)
+by_hand = torch.tensor([4.0, 0, 2, 0]) / math.sqrt(2)  # of the ring (3, 1)
+found = [embed_in_rope(q), embed_in_rope(torch.tensor([3.0, 1.0]))]
+agree("eq-embedding", found, [E(q), by_hand])
+agree("eq-embedding", E(q).norm(dim=-1), q.norm(dim=-1))
+
+
+# %%
+def fewer(x):
+    """Without the second channel of the constant wave; its first does not turn."""
+    return torch.cat((E(x)[:, :1], rope(E(x)[:, 2:], positions, omega[1:])), dim=1)
+
+
+# %%
+omega = 2 * math.pi * torch.arange(n // 2 + 1) / n
+scores = roll(q, positions) @ roll(k, positions).T
 by_rope = rope(E(q), positions, omega) @ rope(E(k), positions, omega).T
-agree("RoPE and rolled scores", by_rope, roll(q, positions) @ roll(k, positions).T)
-agree("our E and the library", E(q), embed_in_rope(q))
+agree("eq-theorem", [by_rope, fewer(q) @ fewer(k).T], [scores, scores])
+holds("eq-theorem", fewer(q).shape[1] == n + 1 - n % 2)
 
 # %% tags=["hide-input"]
-from rollpe.operators import ring_frequencies
-
 odd, places = n - 1 + n % 2, torch.randn(5)
 q, k = torch.randn(2, 5, odd)
 N = twisted_roll_matrix(odd, (places - places[:, None]) / 1.7)
 rolled = torch.einsum("ia,ijab,jb->ij", q, N, k)
 q, k = (rope(embed_in_rope(x), places, ring_frequencies(odd, 1.7)) for x in (q, k))
-agree(f"real positions, λ = 1.7, n = {odd}", q @ k.T, rolled)
+agree("eq-theorem", q @ k.T, rolled)  # an odd ring at real positions, λ = 1.7
 
 # %% [markdown]
 # ## Which multiplicative encodings are relative
@@ -438,13 +524,25 @@ agree(f"real positions, λ = 1.7, n = {odd}", q @ k.T, rolled)
 # queries and keys are multiplied by *different* matrices, decay and biases are possible as well, {eq}`eq-two-maps`.
 
 # %%
-power = torch.linalg.matrix_power
 U, W, B = torch.linalg.qr(torch.randn(3, n, n))[0]
 P = B @ torch.diag(torch.linspace(1, 2, n)) @ B.T
 E = torch.stack([U @ power(W, p) @ P for p in range(6)])
-agree("relative", E[1].T @ E[4], P @ power(W, 3) @ P)
-V = E @ torch.linalg.inv(P)  # and back: all steps of V are one matrix
-agree("one matrix, again and again", V[:-1].mT @ V[1:], W.expand(5, n, n))
+pairs = [(p, s) for p in range(6) for s in range(6)]
+products = [E[p].T @ E[s] for p, s in pairs]
+agree("eq-relative-form", products, [P @ power(W, s - p) @ P for p, s in pairs], 1e-11)
+
+# %% [markdown]
+# The proof finds these matrices again, by a root and a division. Three matrices at random are not relative:
+
+# %%
+values, vectors = torch.linalg.eigh(E[0].T @ E[0])
+root = vectors @ torch.diag(values.sqrt()) @ vectors.T
+V = E @ torch.linalg.inv(root)
+found = [root, V.mT @ V, V[:-1].mT @ V[1:]]
+expected = [P, torch.eye(n).expand(6, n, n), W.expand(5, n, n)]
+agree("eq-relative-form", found, expected, 1e-11)
+other = torch.randn(3, n, n)
+differs("eq-relative-form", other[0].T @ other[1], other[1].T @ other[2], 1e-3)
 
 # %% [markdown]
 # ## How many functions of the offset?
@@ -477,9 +575,14 @@ def span(W):
     return torch.linalg.matrix_rank(powers.flatten(1)).item()
 
 
-same = torch.block_diag(*[rotation_matrix(torch.ones(1))] * (n // 2))
-print(f"ring of {n}: {span(shift_matrix(n))} functions; equal angles: {span(same)}")
-assert (span(shift_matrix(n)), span(same)) == (n, 2)
+ring, turn = shift_matrix(n), rotation_matrix(torch.ones(1))
+same = torch.block_diag(*[turn] * (n // 2))
+print(f"ring of {n}: {span(ring)} functions; equal angles: {span(same)}")
+
+# %%
+W = rotation_matrix(torch.linspace(0.1, 3, n // 2))  # other angles: other functions
+agree("eq-span", [span(ring), span(same)], [n, 2])
+holds("eq-span", [span(W) <= n, span(torch.block_diag(W, ring)) > n])
 
 # %% [markdown]
 # ## The frequencies
@@ -492,14 +595,15 @@ assert (span(shift_matrix(n)), span(same)) == (n, 2)
 # $$ (eq-spectra)
 
 # %%
-from rollpe.operators import ring_frequencies
 from rollpe.textbook import rope_frequencies
 
 d = 32
 theta = 10000.0 ** (-2 * torch.arange(d // 2) / d)
 omega = 2 * math.pi * torch.arange(1, d // 2 + 1) / d
-agree("our θ and the library", theta, rope_frequencies(d))
-agree("our ω and the library", omega, ring_frequencies(d)[1:])
+agree("the library", [rope_frequencies(d), ring_frequencies(d)[1:]], [theta, omega])
+steps, ratios = ring_frequencies(d, 2.5).diff(), theta[1:] / theta[:-1]  # λ = 2.5
+expected = [torch.full((16,), 2 * math.pi / (2.5 * d)), 0 * ratios + 10000 ** (-2 / d)]
+agree("eq-spectra", [steps, ratios], expected)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-spectra", "caption": "The frequencies of RoPE with two bases and of RollPE, all on 32 channels, without RollPE’s constant wave. The trained axial RoPE of this book has base 100."}, "image": {"alt": "Three rows of dots along a logarithmic frequency axis. RoPE with base 10000 spreads its dots evenly from 0.0002 to 1, with base 100 from a little above one hundredth to 1. RollPE crowds its dots at the high end, from about 0.2 up to pi."}}
 rows = (

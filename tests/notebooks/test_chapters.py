@@ -26,7 +26,7 @@ OTHERS = {  # an even and an odd ring where there is one, other positions, width
         {"n": 7, "query_position": 11, "key_position": 2, "seed": 1},
         {"n": 12, "key_position": 40, "seed": 2},
     ),
-    "05-rope": ({}, {}),
+    "05-rope": ({"n": 13}, {"n": 30}),
     "06-continuous": ({}, {}),
     "07-waves": (
         {"n": 7, "waves": 3, "rows": 3, "columns": 5, "head_dim": 24, "seed": 1},
