@@ -279,14 +279,16 @@ def twisted_step(n, φ):
     return N, (2 * math.pi * torch.arange(n, dtype=torch.float64) + φ) / n
 
 
-# %%
 pairs = [*product((1, 2, 7, 32), (0, 2 * math.pi / 7, math.pi / 2, 3.9))]  # n and φ
+
+# %%
 found, expected = [], []
 for n, φ in pairs:
     N, θ = twisted_step(n, φ)
     waves = torch.exp(1j * torch.outer(torch.arange(n), θ))  # one in each column
     found += [N @ waves, matrix_power(N, n)]
-    expected += [waves * torch.exp(1j * θ), torch.eye(n) * torch.tensor(φ * 1j).exp()]
+    lap = cmath.exp(1j * φ) * torch.eye(n, dtype=torch.float64)
+    expected += [waves * torch.exp(1j * θ), lap]
 agree("eq-twist-angle", found, expected)
 
 
@@ -302,9 +304,9 @@ def moved(x, p, φ):
 steps, normal = (-70, -1, 1, 5, 40), partial(torch.randn, dtype=torch.float64)
 cases = [(normal(2 * n), p, φ) for n, φ in pairs for p in steps]
 x = cases[-1][0]  # n = 32
-encoding = create_encoding("twisted-roll", head_dim=64, heads=1, axes=1, twist=1 / 7)
+ring = create_encoding("twisted-roll", head_dim=64, heads=1, axes=1, twist=1 / 7)
 found = [twisted_pair_roll(x, p, φ / (2 * math.pi)) for x, p, φ in cases]
-found += encoding.encode(x.expand(1, 1, 5, 64), torch.tensor(steps)[:, None])[0, 0]
+found += ring.encode(x.expand(1, 1, 5, 64), torch.tensor(steps)[:, None])[0, 0]
 cases += [(x, p, 2 * math.pi / 7) for p in steps]
 agree("eq-twist-angle", found, [moved(*case) for case in cases])
 
