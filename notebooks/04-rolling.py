@@ -37,10 +37,12 @@ key_position: int = 5  # position of the key's token [0..1000]
 seed: int = 0  # seed of the random vectors [0..]
 
 # %% tags=["hide-input"]
+import math
+
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe_book.agree import agree
+from rollpe_book.agree import agree, differs
 from rollpe_book.figures import use_theme
 
 torch.manual_seed(seed)
@@ -85,10 +87,25 @@ from rollpe.operators import roll, shift_matrix
 x, i, p = torch.randn(n), torch.arange(n), query_position
 rolled = x[(i + p) % n]
 S = torch.eye(n)[(i + 1) % n]  # row i of S is row i + 1 of the identity
+power = torch.linalg.matrix_power
+agree("eq-roll", [power(S, p) @ x, roll(x, p)], [rolled, rolled])
 
-agree("index and matrix power", rolled, torch.linalg.matrix_power(S, p) @ x)
-agree("our roll and the library", rolled, roll(x, p))
-agree("our matrix and the library", S, shift_matrix(n))
+# %% [markdown]
+# The library's `roll` takes a position for each vector. Here it meets `torch.roll`, which counts the other way, on odd
+# and even rings:
+
+# %%
+sizes, places = (1, 2, 7, 8, 31, 32), (-40, 0, 3, 999)
+xs, Ss = [torch.randn(4, m) for m in sizes], [shift_matrix(m) for m in sizes]
+by_torch = [
+    torch.stack([y.roll(-p) for y, p in zip(x, places, strict=True)]) for x in xs
+]
+agree("eq-roll", [roll(x, torch.tensor(places)) for x in xs], by_torch)
+
+# %%
+agree("eq-shift-matrix", Ss, [torch.eye(m).roll(1, 1) for m in sizes])
+steps = [x[2] @ power(S, 3).T for x, S in zip(xs, Ss, strict=True)]
+agree("eq-shift-matrix", [x[2] for x in by_torch], steps)
 
 # %% [markdown]
 # The paper also describes the roll in words, as $q_i \mapsto q_{i'}$ with $i' = i + p$. The words agree with the matrix
@@ -111,8 +128,10 @@ agree("our matrix and the library", S, shift_matrix(n))
 # %%
 y = torch.empty(n)
 y[(i + p) % n] = x[i]
-agree("the other reading", y, torch.roll(x, p))
-agree("its mirror image", y, roll(x.flip(0), p).flip(0))
+agree("eq-roll-printed", [roll(x, -p), torch.roll(x, p)], [y, y])
+agree("eq-mirror", [roll(x.flip(0), p).flip(0), S.flip(0, 1)], [y, S.T])
+seven = torch.randn(7)
+differs("eq-roll-printed", roll(seven, 2), roll(seven, -2))
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rolling-wave", "caption": "One vector, rolled by the position of its token. Every row is the row above it, moved by one channel: a wave that travels around the ring."}, "image": {"alt": "A heat map with one row per position and one column per channel. A bright bump moves one channel to the left with each position, leaves at the left edge and comes back at the right edge."}}
 bump = torch.exp(4 * (torch.cos(2 * torch.pi * (i - n // 2) / n) - 1))
@@ -159,10 +178,14 @@ figure
 # $$ (eq-order)
 
 # %%
-agree("steps add up", roll(roll(x, p), key_position), roll(x, p + key_position))
-agree("orthogonal", S.T @ S, torch.eye(n))
-agree("determinant", S.det(), (-1) ** (n - 1))
-agree("once around", x[(i + n) % n], x)
+stepwise = S @ (S @ (S @ x))
+twice = roll(roll(x, p), key_position)
+agree("eq-rolled", [roll(x, 3), twice], [stepwise, roll(x, p + key_position)])
+agree("eq-orthogonal", [S.T @ S, roll(x, p).norm()], [torch.eye(n), x.norm()])
+agree("eq-determinant", [S.det() for S in Ss], [(-1) ** (m - 1) for m in sizes])
+agree("eq-order", [power(S, len(S)) for S in Ss], [torch.eye(m) for m in sizes])
+before = roll(torch.eye(n), torch.arange(1, n)[:, None])
+differs("eq-order", [*before], [torch.eye(n)] * (n - 1), 1.0)
 
 # %% [markdown]
 # ## The score
@@ -192,9 +215,11 @@ agree("once around", x[(i + n) % n], x)
 q, k = torch.randn(2, n)
 p_q, p_k = query_position, key_position
 score = q[(i + p_q) % n] @ k[(i + p_k) % n]
-agree("both positions, or their difference", score, q @ k[(i + p_k - p_q) % n])
-for s in (1, n, 1000):
-    agree(f"both moved by {s}", roll(q, p_q + s) @ roll(k, p_k + s), score)
+agree("eq-roll-attention", roll(q, p_q) @ roll(k, p_k) / n**0.5, score / n**0.5)
+agree("eq-roll-score", q @ power(S, (p_k - p_q) % n) @ k, score)
+moved = [roll(q, p_q + s) @ roll(k, p_k + s) for s in (1, n, -50, 1000)]
+agree("eq-joint-shift", moved, score.expand(4))
+differs("eq-joint-shift", roll(q, p_q + 1) @ roll(k, p_k), score)
 
 # %% [markdown]
 # On an image, half of the channels roll by the row of a patch and the other half by its column ({doc}`07-waves`).
@@ -235,10 +260,14 @@ for s in (1, n, 1000):
 # %%
 offsets = torch.arange(n)
 c = (q[:, None] * k[(i[:, None] + offsets) % n]).sum(0)
-agree("our sum and rolled keys", c, roll(k, offsets) @ q)
-e0, f = torch.eye(n)[0], torch.randn(n)
-agree("any function on the ring", roll(f, offsets) @ e0, f)
+by_fft = torch.fft.ifft(torch.fft.fft(q).conj() * torch.fft.fft(k)).real
+agree("eq-correlation", [roll(k, offsets) @ q, by_fft], [c, c])
 agree("the mean over all offsets", c.mean(), q.sum() * k.sum() / n)
+
+# %%
+e0, f, at = torch.eye(n)[0], torch.randn(n), torch.tensor([-30, 0, 7, 12])
+scores = roll(e0.expand(4, n), at) @ roll(f.expand(4, n), at).T
+agree("eq-complete", scores, f[(at - at[:, None]) % n])
 
 # %% [markdown]
 # A table with one number for each offset, used as the whole score, is thus a special case of RollPE. A table *added* to
@@ -261,13 +290,19 @@ agree("the mean over all offsets", c.mean(), q.sum() * k.sum() / n)
 # problem" for images of 16 patches a side. This is true for rings of at least 31 channels. With $n = G = 16$, a patch
 # one step to the left and a patch fifteen steps to the right get the same score.
 
+
 # %%
-G = 16
+def distinct(n, G):
+    return len(roll(torch.arange(n), torch.arange(1 - G, G)).unique(dim=0))
+
+
 for m in (16, 30, 31):
-    ring = torch.arange(m)
-    rolls = {tuple(ring[(ring + d) % m].tolist()) for d in range(1 - G, G)}
-    print(f"{G} tokens, {m} channels: {len(rolls)} of {2 * G - 1} offsets differ")
-    assert len(rolls) == min(m, 2 * G - 1)
+    print(f"16 tokens, {m} channels: {distinct(m, 16)} of 31 offsets differ")
+
+# %%
+rows = [(m, G) for G in (3, 8, 14, 16) for m in (G, 2 * G - 2, 2 * G - 1, 2 * G + 5)]
+counted = [distinct(m, G) for m, G in rows]
+agree("eq-distinct-offsets", counted, [min(m, 2 * G - 1) for m, G in rows])
 
 # %% [markdown]
 # Rings of different lengths can stand side by side {cite}`kymn2024computing`. Rings of $a$ and $b$ channels return to
@@ -278,14 +313,22 @@ for m in (16, 30, 31):
 # \text{period } \operatorname{lcm}(a, b), \qquad \dim = a + b - \gcd(a, b)
 # $$ (eq-residues)
 
+
 # %%
-a, b = 31, 33
-delta = torch.arange(2 * a * b)
-functions = torch.cat((torch.eye(a)[delta % a], torch.eye(b)[delta % b]), 1)
-period = len(functions.unique(dim=0))
-dimension = torch.linalg.matrix_rank(functions).item()
-print(f"rings of {a} and {b}: period {period}, {dimension} independent functions")
-assert (period, dimension) == (1023, 63)
+def two_rings(a, b):
+    """The period, and the number of independent functions."""
+    delta = torch.arange(2 * a * b)
+    functions = torch.cat((torch.eye(a)[delta % a], torch.eye(b)[delta % b]), 1)
+    return len(functions.unique(dim=0)), torch.linalg.matrix_rank(functions).item()
+
+
+period, dimension = two_rings(31, 33)
+print(f"rings of 31 and 33: period {period}, {dimension} independent functions")
+
+# %%
+rings = ((31, 33), (7, 9), (4, 6), (8, 8))
+expected = [(math.lcm(a, b), a + b - math.gcd(a, b)) for a, b in rings]
+agree("eq-residues", [two_rings(*pair) for pair in rings], expected)
 
 # %% [markdown]
 # ## Inside each head
@@ -306,6 +349,12 @@ assert (period, dimension) == (1023, 63)
 two_heads = torch.arange(8).reshape(2, 4)
 print("rolled inside each head:", roll(two_heads, 1).tolist())
 print("rolled as a whole:      ", roll(two_heads.flatten(), 1).reshape(2, 4).tolist())
+
+# %%
+x = torch.randn(3 * n)  # three heads
+inside = roll(x.unflatten(0, (3, n)), 1).flatten()
+agree("eq-heads", inside, torch.kron(torch.eye(3), S) @ x)
+differs("eq-heads", roll(x, 1), inside)
 
 # %% [markdown]
 # ```{admonition} In short
