@@ -53,7 +53,15 @@ torch.set_default_dtype(torch.float64)
 # $$ (eq-longest-wavelength)
 #
 # It stays below $10000 \cdot 2\pi$, which is often given as the longest: with eight channels it is a tenth of that.
-#
+
+# %%
+formula, default = (2 * math.pi * b ** ((d - 2) / d) for b in (base, 10000.0))
+longest = 2 * math.pi / rope_frequencies(d, base).min()
+library = textbook.longest_wavelength(d, base), textbook.longest_wavelength(d)
+ratios = [longest / formula, library[0] / formula, library[1] / default]
+agree("eq-longest-wavelength", ratios, [1, 1, 1])
+
+# %% [markdown]
 # The frequencies of RoPE and of the sinusoidal code are in *geometric* progression: every wave is slower than the last
 # by the same factor. Those of RollPE are in *arithmetic* progression, $\omega_k = 2\pi k/n$ ({doc}`04-rolling`): every
 # wave is faster than the last by the same amount, and all waves meet again after $n$ positions, one more than twice the
@@ -112,13 +120,6 @@ fig
 # waves. In a geometric progression of factor two, every further wave doubles that ratio. So a range of $G$ positions
 # needs about $G$ channels in the arithmetic family and about $\log G$ in the geometric one. (A ring that is stretched
 # by a wavelength reaches farther, but blurs neighbors: {doc}`06-continuous`.)
-
-# %%
-formula, default = (2 * math.pi * b ** ((d - 2) / d) for b in (base, 10000.0))
-longest = 2 * math.pi / rope_frequencies(d, base).min()
-library = textbook.longest_wavelength(d, base), textbook.longest_wavelength(d)
-ratios = [longest / formula, library[0] / formula, library[1] / default]
-agree("eq-longest-wavelength", ratios, [1, 1, 1])
 
 # %%
 print("channels for a slowest wave of at least this many positions:")
@@ -268,18 +269,25 @@ agree("eq-longrope", textbook.longrope_temperature(s, trained), factor)
 # %%
 theta = rope_frequencies(d, base)
 p = torch.arange(tokens)
-q, k, v = torch.randn(3, tokens, d)
-zeta = (2 * torch.arange(d // 2) / d + 0.4) / 1.4
-z_q, z_k = (torch.complex(x[:, 0::2], x[:, 1::2]) for x in (q, k))
 Delta = (p - p[:, None])[..., None]  # n − m
-waves = torch.exp(1j * theta * Delta) * zeta ** (-Delta / 512)
-faded = (z_q.conj()[:, None] * z_k * waves).sum(dim=-1).real
+(q, k), v = torch.randn(2, tokens, d), torch.randn(tokens, d + 1)
+z_q, z_k = (torch.complex(x[:, 0::2], x[:, 1::2]) for x in (q, k))
+zeta = (2 * torch.arange(d // 2) / d + 0.4) / 1.4
+
+
+def faded(Delta):
+    waves = torch.exp(1j * theta * Delta) * zeta ** (-Delta / 512)
+    return (z_q.conj()[:, None] * z_k * waves).sum(dim=-1).real
+
 
 # %%
-queries = textbook.xpos(q, p, theta, zeta, 512)
-keys = textbook.xpos(k, p, theta, zeta, 512, keys=True)
+found = []
+for places in (p, p / 3 - 1):  # the second lie between tokens, too
+    queries = textbook.xpos(q, places, theta, zeta, 512)
+    keys = textbook.xpos(k, places, theta, zeta, 512, keys=True)
+    found.append(queries @ keys.T)
+agree("eq-xpos", found, [faded(Delta), faded(Delta / 3)], tolerance=1e-11)
 agree("eq-xpos", textbook.xpos_scales(d), zeta)
-agree("eq-xpos", queries @ keys.T, faded, tolerance=1e-11)
 
 # %% [markdown]
 # The library has xPos as `xpos`, and the other methods as options of `rope`. Interpolation slows all pairs down alike.
@@ -333,7 +341,7 @@ for name, (changed, scale, options) in slowed.items():
     wanted = scale**2 * rope(q, p, changed) @ rope(k, p, changed).T
     found = library_scores("rope", scaling=name, factor=s, **options)
     agree(f"the library's rope, {name}", found, wanted, tolerance=1e-10)
-agree("the library's xpos", library_scores("xpos"), faded, tolerance=1e-10)
+agree("the library's xpos", library_scores("xpos"), faded(Delta), tolerance=1e-10)
 
 # %% [markdown]
 # ## Different matrices for queries and keys
@@ -351,22 +359,25 @@ agree("the library's xpos", library_scores("xpos"), faded, tolerance=1e-10)
 # earlier keys only, $\Delta \le 0$.
 
 # %%
-power = torch.linalg.matrix_power
-H, M = torch.matrix_exp(torch.randn(2, 4, 4) / 4)
-D = [(M @ power(torch.linalg.inv(H), p)).T for p in range(5)]
-E = [power(H, p) for p in range(5)]
+power, inverse = torch.linalg.matrix_power, torch.linalg.inv
+B, H, M = torch.matrix_exp(torch.randn(3, 4, 4) / 4)  # all three invertible
+D = [(M @ power(H, -p) @ inverse(B)).T for p in range(5)]
+E = [B @ power(H, p) for p in range(5)]
 pairs = [(m, n) for m in range(5) for n in range(5)]
 found = [D[m].T @ E[n] for m, n in pairs]
 agree("eq-two-maps", found, [M @ power(H, n - m) for m, n in pairs], 1e-10)
 
 # %% [markdown]
-# The library's xPos, one pair of channels, and its ALiBi, whose slope for a single head is $2^{-8}$:
+# In the library's xPos $M$ is the identity. Its ALiBi has the slope $r = 2^{-8}$ if there is one head:
 
 # %%
-pairs = [(m, n) for m in range(4) for n in range(4)]
-grown = textbook.rotation_matrix(theta[:1]) * zeta[0] ** (-1 / 512)
-expected = [q[m, :2] @ power(grown, n - m) @ k[n, :2] for m, n in pairs]
-agree("eq-two-maps", (queries[:4, :2] @ keys[:4, :2].T).flatten(), expected, 1e-11)
+xpos = create_encoding("xpos", head_dim=d, heads=1, axes=1, base=base)
+unit = torch.eye(d)[:, None, None].expand(d, 1, 5, d)  # each channel, at five positions
+D = xpos.encode(unit, grid_positions(5))[:, 0].unbind(1)
+E = xpos.encode_keys(unit, grid_positions(5))[:, 0].unbind(1)
+H = textbook.rotation_matrix(theta) * zeta.repeat_interleave(2) ** (-1 / 512)
+found = [D[m] @ E[n].T for m, n in pairs]  # their rows are channels: D(m)ᵀ E(n)
+agree("eq-two-maps", found, [power(H, n - m) for m, n in pairs], 1e-11)
 
 # %%
 shear = torch.tensor([[1.0, 1.0], [0.0, 1.0]])
@@ -472,36 +483,39 @@ agree("eq-linear-attention", features, [elu(q) + 1, elu(q) + 1])
 # $\phi(k) = (2, 4)$, with the product $14$. Move both to position $2$, half a turn: $\phi(-2, -1) = (e^{-2},
 # e^{-1})$ and $\phi(-1, -3) = (e^{-1}, e^{-3})$. Now the product is less than a tenth, $e^{-3} + e^{-4}$. The
 # offset is $0$ in both cases.
-#
-# The paper of RoPE rotates *after* $\phi$ {cite}`su2024roformer`. Then the score is relative, by
+
+# %%
+quarter = torch.tensor([math.pi / 2])
+two = torch.tensor([[2.0, 1.0], [1.0, 3.0]])  # the query and the key by hand
+
+
+def inside(x, p, theta):
+    return phi(rope(x, p, theta))
+
+
+by_hand = [inside(two, torch.tensor([m, m]), quarter).prod(dim=0).sum() for m in (0, 2)]
+agree("by hand", by_hand, [14, math.exp(-3) + math.exp(-4)])
+here, moved = (inside(q, p + s, theta) @ inside(k, p + s, theta).T for s in (0, 3))
+differs("eq-linear-rope-printed", moved, here, least=0.01)
+
+# %% [markdown]
+# The paper of RoPE rotates *after* $\phi$ {cite}`su2024roformer`, in its equation 19. Then the score is relative, by
 # {prf:ref}`thm-rope-relative` with $\phi(q)$ in place of $q$:
 #
 # $$
 # \bigl( R_m \phi(q) \bigr)^\top R_n \phi(k) = \phi(q)^\top R_{n-m} \, \phi(k)
 # $$ (eq-linear-rope)
 
+
 # %%
-quarter = torch.tensor([math.pi / 2])
-two = torch.tensor([[2.0, 1.0], [1.0, 3.0]])  # the query and the key by hand
-for place in (0, 2):
-    fq, fk = phi(rope(two, torch.full((2,), place), quarter))
-    print(f"φ(Rq)·φ(Rk), both at position {place}: {fq @ fk:.4f}")
-
-
-def inside(s):
-    return phi(rope(q, p + s, theta)) @ phi(rope(k, p + s, theta)).T
-
-
 def after(s):
     return rope(phi(q), p + s, theta) @ rope(phi(k), p + s, theta).T
 
 
-# %%
 f, g = (torch.view_as_complex(phi(x).view(tokens, -1, 2)) for x in (q, k))
 turned = f.conj()[:, None] * g * torch.exp(1j * theta * Delta)  # by R_(n−m)
 wanted = turned.sum(dim=-1).real
 agree("eq-linear-rope", [after(0), after(3.5)], [wanted, wanted], 1e-11)
-differs("eq-linear-rope-printed", inside(3), inside(0), 0.01)
 
 # %% [markdown]
 # With other features the rotation may go inside. Those of Performer {cite}`choromanski2021performer` are random,
