@@ -294,7 +294,7 @@ agree("eq-twist-angle", found, expected)
 
 # %%
 def moved(x, p, φ):
-    """p steps by the matrix, of a pair of rings x [2n]."""
+    """A pair of rings x [2n] after p steps."""
     N, _ = twisted_step(len(x) // 2, φ)
     z = matrix_power(N, p) @ torch.complex(*x.chunk(2))
     return torch.cat((z.real, z.imag))
