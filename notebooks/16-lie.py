@@ -38,19 +38,14 @@ seed: int = 0  # seed of the random vectors [0..]
 import math
 import textwrap
 import warnings
+from itertools import count
 
 import matplotlib.pyplot as plt
 import torch
 
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.errors import InputError
-from rollpe.operators import (
-    axial_roll,
-    multiplexed_roll,
-    roll,
-    shift_matrix,
-    torus_roll,
-)
+from rollpe.operators import axial_roll, multiplexed_roll, roll, shift_matrix
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap
 
@@ -79,12 +74,12 @@ offsets = torch.cartesian_prod(down, right)
 from rollpe.textbook import mixed_angles, rotation_matrix
 
 omega = torch.randn(5, 2)  # a direction and a speed for each of five pairs
-first, last = positions[1] + 0.3, positions[-1]
-p = torch.stack((first, last, last - first))
+p = torch.tensor([[-1.5, 2.25], [0.5, 1.75]])
+p = torch.cat((p, p[1:] - p[:1]))  # two positions and their offset
 phi = torch.stack([y * omega[:, 0] + x * omega[:, 1] for y, x in p])
-agree("eq-mixed-rope", mixed_angles(p, omega), phi)
 here, there, between = map(rotation_matrix, phi)
-agree("eq-mixed-rope", here.T @ there, between)
+found = [mixed_angles(p, omega), here.T @ there]
+agree("eq-mixed-rope", found, [phi, between])
 
 # %% [markdown]
 # **LieRE** (`lie`) {cite}`ostmeier2024liere` replaces pairs by larger blocks, and angles by learned skew-symmetric
@@ -115,36 +110,47 @@ from rollpe.textbook import lie_rotation
 B = torch.randn(2, 4, 4)
 A = A_y, A_x = B - B.mT
 R = torch.stack([torch.matrix_exp(y * A_y + x * A_x) for y, x in p])
-agree(
-    "eq-lie", [lie_rotation(p, A), R.mT @ R], [R, torch.eye(4).expand(3, 4, 4)], 1e-10
-)
-differs("eq-lie-relative", R[0].T @ R[1], R[2], 1e-3)
+found = [lie_rotation(p, A), R.mT @ R]
+agree("eq-lie", found, [R, torch.eye(4).expand(3, 4, 4)])
+
+# %% tags=["hide-input"]
+many = [B - B.mT for B in (torch.randn(2, d, d) for d in (2, 3, 5, 6))]
+sums = [p[:, 0, None, None] * y + p[:, 1, None, None] * x for y, x in many]
+frames = [torch.linalg.eigh(1j * total) for total in sums]  # i times skew: Hermitian
+turned = [(V * torch.exp(-1j * angle)[:, None]) @ V.mH for angle, V in frames]
+agree("eq-lie", [lie_rotation(p, generators) for generators in many], turned)
 
 # %% [markdown]
-# Two generators commute if they turn the same planes. A thousandth of the random ones, added to these, is enough to
-# lose the offset. And the commutator is what exchanging two small steps changes, as in the proof:
+# Two generators commute if they turn the same planes. The random ones above do not commute, and with a thousandth of
+# them added, neither do these:
 
 # %%
 V, _ = torch.linalg.qr(torch.randn(4, 4))
 quarter = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
 planes = [torch.kron(torch.diag(w), quarter) for w in torch.randn(2, 2)]
 common = torch.stack([V @ turned @ V.T for turned in planes])
-near = lie_rotation(p, common + A / 1000)
 R = lie_rotation(p, common)
-agree("eq-lie-relative", R[0].T @ R[1], R[2], 1e-10)
-differs("eq-lie-relative", near[0].T @ near[1], near[2], 1e-7)
+agree("eq-lie-relative", R[0].T @ R[1], R[2])
+others = [lie_rotation(p, generators) for generators in (A, common + A / 1000)]
+differs("eq-lie-relative", [R[0].T @ R[1] for R in others], [R[2] for R in others])
+
+# %% [markdown]
+# The commutator is how much the order of two small steps matters: as in the proof, it is the derivative, by $s$ and by
+# $t$, of what their exchange changes.
 
 
 # %%
-def exchanged(steps):
-    """One number of the change if the two steps (s, 0) and (0, t) are exchanged."""
-    down, right = lie_rotation(torch.diag(steps), A)
-    return (B[0] * (down @ right - right @ down)).sum()
+def second_derivative(A):
+    def change(steps):  # one number of it
+        down, right = lie_rotation(torch.diag(steps), A)
+        return (B[0] * (down @ right - right @ down)).sum()
+
+    return torch.autograd.functional.hessian(change, torch.zeros(2))[0, 1]
 
 
-second = torch.autograd.functional.hessian(exchanged, torch.zeros(2))
-commutator = A_y @ A_x - A_x @ A_y
-agree("eq-lie-relative", second[0, 1], (B[0] * commutator).sum(), 1e-10)
+commutators = [(B[0] * (y @ x - x @ y)).sum() for y, x in (A, common)]
+found = [second_derivative(A), second_derivative(common)]
+agree("eq-lie-relative", found, commutators, 1e-11)
 
 # %% [markdown]
 # ## One turn, and the sphere
@@ -162,11 +168,11 @@ agree("eq-lie-relative", second[0, 1], (B[0] * commutator).sum(), 1e-10)
 
 # %%
 uniform = create_encoding("uniform-rope", head_dim=6, heads=1, axes=1, grid=(rows,))
-q, k = torch.randn(2, 1, 1, 2, 6)
-places = [torch.tensor([[0.0], [Δ]]) for Δ in (1.0, 1.0 - rows, 1.5 - rows)]
-below, above, between = (uniform.scores(q, k, at)[0, 0, 0, 1] for at in places)
-turn = rotation_matrix(torch.full((3,), 2 * math.pi / rows))
-score = q[0, 0, 0] @ turn @ k[0, 0, 1] / math.sqrt(6)
+Δ = torch.tensor([0, 1, 1 - rows, 1.5 - rows])[:, None]  # four tokens, with G = rows
+q, k = torch.randn(2, 6)
+q_turned, k_turned = uniform(q.expand(1, 1, 4, 6), k.expand(1, 1, 4, 6), Δ)
+_, below, above, between = k_turned[0, 0] @ q_turned[0, 0, 0]
+score = q @ rotation_matrix(torch.full((3,), 2 * math.pi / rows)) @ k
 agree("eq-uniform-rope", [below, above], [score, score])
 differs("eq-uniform-rope", between, score)
 
@@ -219,17 +225,19 @@ spherical = create_encoding("spherical-rope", head_dim=6, heads=1, grid=(rows, c
 q, k = torch.randn(2, 1, 1, 3, 6)
 moved, _ = spherical(q, k, p)
 ours = torch.stack([E(*at) @ z for at, z in zip(p, q[0, 0], strict=True)])
-agree(
-    "eq-spherical-rope", [moved[0, 0], spherical_rope(q, p, speeds)[0, 0]], [ours, ours]
-)
-differs("eq-spherical-rope", E(0, 1) @ E(1, 0), E(1, 0) @ E(0, 1), 1e-3)  # Y T, T Y
+library = [moved[0, 0], spherical_rope(q, p, speeds)[0, 0]]
+agree("eq-spherical-rope", library, [ours, ours])
+Y_T, T_Y = E(0, 0.5) @ E(0.5, 0), E(0.5, 0) @ E(0, 0.5)
+differs("eq-spherical-rope", Y_T, T_Y, 1e-3)
 
 # %%
-agree("eq-spherical-shift", E(2 + 3, 1 + 4), E(0, 4) @ E(2, 1) @ E(3, 0))
-shifts = (0.0, 0.0), (0.0, 4.0), (3.0, 0.0)
-home, across, below = (spherical.scores(q, k, p + torch.tensor(s)) for s in shifts)
-turned = spherical.scores(q @ E(3, 0).T, k @ E(3, 0).T, p)
-agree("eq-spherical-shift", [across, below], [home, turned])
+y, x, s_y, s_x = 0.5, 2.25, 1.25, -3.5
+shifts = torch.tensor([[0, 0], [0, s_x], [s_y, 0], [s_y, s_x]])
+home, across, below, both = (spherical.scores(q, k, p + shift) for shift in shifts)
+turned = spherical.scores(q @ E(s_y, 0).T, k @ E(s_y, 0).T, p)
+found = [E(y + s_y, x + s_x), across, below, both]
+split = E(0, s_x) @ E(y, x) @ E(s_y, 0)
+agree("eq-spherical-shift", found, [split, home, turned, turned])
 differs("eq-spherical-shift", below, home)
 
 # %% [markdown]
@@ -335,6 +343,9 @@ fig
 
 
 # %%
+from rollpe.operators import torus_roll
+
+
 def distinct(sheet):
     """How many offsets get a roll of their own on a sheet."""
     x = torch.arange(math.prod(sheet)).expand(len(offsets), -1)
@@ -385,7 +396,8 @@ print(textwrap.fill(str(warning.message), 76))
 # %% [markdown]
 # ## The class token
 #
-# A class token has no position and is never rolled, so it behaves like a token in the upper left corner:
+# A class token has no position {cite}`vandegeijn2025circular` and is never rolled, so it behaves like a token in the
+# upper left corner:
 #
 # $$
 # \begin{gathered} q_{\text{cls}}^\top \, \mathrm{Roll}_{p}(k) = \mathrm{Roll}_{0}(q_{\text{cls}})^\top \, \mathrm{Roll}_{p}(k), \\
@@ -396,11 +408,13 @@ print(textwrap.fill(str(warning.message), 76))
 # patches the scores remain relative.
 
 # %%
-q, k = torch.randn(head_dim), torch.randn(len(positions), head_dim)
-p = positions.long()
-here, corner = axial_roll(k, p) @ q, axial_roll(q[None], 0 * p[:1])[0]
-agree("eq-class-token", axial_roll(k, p) @ corner, here)
-differs("eq-class-token", axial_roll(k, p + 1) @ q, here, 1e-3)
+q, k = torch.randn(2, 1, 1, 1 + len(positions), head_dim)  # the class token is first
+p = torch.cat((torch.zeros(1, 2), positions)).long()  # as if it were in the corner
+corner = axial_roll(q[0, 0], p) @ axial_roll(k[0, 0], p).T
+rolled = [turns["roll"](q, k, positions + shift) for shift in (0, 1)]
+here, moved = ((q_r @ k_r.mT)[0, 0] for q_r, k_r in rolled)
+agree("eq-class-token", [here, moved[1:, 1:]], [corner, here[1:, 1:]])
+differs("eq-class-token", moved[0], here[0], 1e-3)  # the class token's own scores
 
 # %% [markdown]
 # ## Another resolution
@@ -420,10 +434,11 @@ differs("eq-class-token", axial_roll(k, p + 1) @ q, here, 1e-3)
 # %%
 from rollpe.encodings import scale_positions
 
-G, finer = torch.tensor([rows, columns]), (2 * rows, 2 * columns)
-squeezed = (grid_positions(*finer) + 0.5) * G / torch.tensor(finer) - 0.5
-middles = squeezed.view(rows, 2, columns, 2, 2).mean((1, 3)).flatten(0, 1)
-library = scale_positions(grid_positions(*finer).double(), finer, (rows, columns))
+G, finer = torch.tensor([rows, columns]), (2 * rows, 3 * columns)
+fine = grid_positions(*finer).double()
+squeezed = (fine + 0.5) * G / torch.tensor(finer) - 0.5
+middles = squeezed.view(rows, 2, columns, 3, 2).mean((1, 3)).flatten(0, 1)
+library = scale_positions(fine, finer, (rows, columns))
 same = scale_positions(positions, (rows, columns), (rows, columns))
 agree("eq-resolution", [library, middles, same], [squeezed, positions, positions])
 
@@ -440,7 +455,8 @@ else:
 continuous = create_encoding("continuous-roll", nyquist="odd", **shape).double()
 q, k = torch.randn(2, 1, 1, 1, head_dim).expand(-1, -1, -1, 2, -1)
 old = torch.tensor([[0.0, 0.0], [1.0, 1.0]])  # two patches, on the old grid
-new = scale_positions(2 * old, finer, (rows, columns))  # and on the finer one
+new = old * torch.tensor([2, 3])  # and on the finer one
+new = scale_positions(new, finer, (rows, columns))
 scores = (continuous.scores(q, k, places) for places in (new, old))
 agree("the same offset, the same scores", *scores)
 
@@ -479,13 +495,15 @@ cross = [q[0] @ roll(k[1], 2 * (p + delta) - p) for p in range(n)]
 agree("a cross term, averaged", sum(cross) / n, q[0].sum() * k[1].sum() / n)
 
 # %%
-speeds = {
-    (m, w): torch.arange(m) * w % m for m, w in ((31, 2), (31, 4), (8, 3), (9, 20))
-}
-powers = [torch.linalg.matrix_power(shift_matrix(m), w) for m, w in speeds]
-P = [torch.eye(len(order))[order] for order in speeds.values()]
-agree("eq-wave-relabel", powers, [x.T @ shift_matrix(len(x)) @ x for x in P])
-agree("eq-wave-relabel", roll(q[0], -3 * 2), P[0].T @ roll(P[0] @ q[0], -3))
+sizes = (1, 2), (2, 3), (8, 3), (9, 20), (31, 2), (31, 4)  # n and w
+orders = [torch.eye(m)[w * torch.arange(m) % m] for m, w in sizes]  # each P
+powers = [torch.eye(m).roll(w, 1) for m, w in sizes]  # S^w: ones at i and i + w
+agree("eq-wave-relabel", powers, [P.T @ shift_matrix(len(P)) @ P for P in orders])
+
+# %% tags=["hide-input"]
+faster = [roll(torch.arange(m), -3 * w) for m, w in sizes]
+reordered = [P.T @ roll(P @ torch.arange(float(len(P))), -3) for P in orders]
+agree("eq-wave-relabel", faster, reordered)
 
 # %% [markdown]
 # Third, the logits and the model grow. A sum of $W$ independent waves has $W$ times the variance, for queries and for
@@ -496,8 +514,8 @@ agree("eq-wave-relabel", roll(q[0], -3 * 2), P[0].T @ roll(P[0] @ q[0], -3))
 # $$ (eq-multiplexed-variance)
 #
 # Eq. 12 of the paper has no factor that would undo this. The library follows it by default and offers the factor $1/W$
-# on the logits as `scale="sqrt"`. In $L$ blocks of width $D$, every wave beyond the first also adds two projections
-# with their biases:
+# on the logits as `scale="sqrt"`. The paper also says that several waves require more parameters. In $L$ blocks of
+# width $D$, every wave beyond the first adds two projections with their biases:
 #
 # $$
 # \Delta_{\text{parameters}} = 2 L (W - 1) (D^2 + D)
@@ -508,16 +526,12 @@ agree("eq-wave-relabel", roll(q[0], -3 * 2), P[0].T @ roll(P[0] @ q[0], -3))
 def variance(waves, n):
     """Of the logit: the sum of its squared coefficients."""
     unit = torch.eye(waves * n).unflatten(-1, (waves, n))  # each entry alone
-    return (
-        (multiplexed_roll(unit, 3) @ multiplexed_roll(unit, 8).T / n**0.5)
-        .square()
-        .sum()
-    )
+    logits = multiplexed_roll(unit, -3) @ multiplexed_roll(unit, 8).T / n**0.5
+    return logits.square().sum()
 
 
-# %%
-sizes = ((1, 8), (2, 31), (3, 6), (waves, n))
-found = torch.stack([variance(*size) for size in sizes])
+sizes = (1, 8), (2, 31), (3, 6), (3, 2), (4, 1), (waves, n)
+found = [variance(*size) for size in sizes]
 agree("eq-multiplexed-variance", found, [W**2 for W, _ in sizes])
 
 # %%
@@ -549,13 +563,12 @@ agree("eq-multiplexed-parameters", found, [2 * L * (waves - 1) * (D**2 + D)] * 2
 # `speeds=[1,1]`.
 
 # %%
-q, k = torch.randn(2, 1, 1, len(positions), waves * head_dim)
-every = [{"speeds": (1,) * waves}, {}]  # waves of the same speed, and of different ones
-every = [create_encoding("multiplexed-roll", waves=waves, **e, **shape) for e in every]
-control, other = (encoding.double().scores(q, k, positions) for encoding in every)
-summed = (x.unflatten(-1, (waves, head_dim)).sum(-2) for x in (q, k))
-of_sum = turns["roll"].scores(*summed, positions)
-agree("eq-multiplexed-control", control, of_sum, 1e-11)
+q = torch.randn(1, 1, len(positions), waves * head_dim)  # all waves of each token
+speeds = {"speeds": (1,) * waves}, {}  # the same for all waves, and different ones
+both = [create_encoding("multiplexed-roll", waves=waves, **s, **shape) for s in speeds]
+control, other = (encoding(q, q, positions)[0] for encoding in both)
+of_sum = axial_roll(q.unflatten(-1, (waves, head_dim)).sum(-2), positions.long())
+agree("eq-multiplexed-control", control, of_sum)
 differs("eq-multiplexed-control", other, of_sum, 1e-3)
 
 # %% [markdown]
@@ -599,17 +612,14 @@ differs("eq-multiplexed-control", other, of_sum, 1e-3)
 # ```
 
 # %% tags=["hide-cell"]
-h, w = torus[0], torus[1] if math.gcd(*torus) == 1 else torus[1] + 2
-while math.gcd(h, w) != 1:
-    w += 1
+h, w = torus[0], next(w for w in count(torus[1]) if math.gcd(torus[0], w) == 1)
 a, b = w * pow(w, -1, h), h * pow(h, -1, w)
-ring = torch.arange(h * w)
-place = (ring % h) * w + ring % w  # where channel i of the ring lies on the sheet
-sheet, p = torch.randn(h * w).expand(len(positions), -1), positions.long()
-on_sheet = torus_roll(sheet, p, (h, w))
-on_ring = roll(sheet[:, place], p @ torch.tensor([a, b]))
 print(f"sheet {h} × {w}: a ring of {h * w}, rolled by {a}y + {b}x")
-agree("sheet and ring", on_ring, on_sheet[:, place])
+ring, p = torch.arange(h * w), positions.long()
+place = (ring % h) * w + ring % w  # where channel i of the ring lies on the sheet
+sheet = torch.randn(h * w).expand(len(positions), -1)
+on_ring = roll(sheet[:, place], p @ torch.tensor([a, b]))
+agree("sheet and ring", on_ring, torus_roll(sheet, p, (h, w))[:, place])
 
 # %% [markdown]
 # ```{exercise}
@@ -626,13 +636,11 @@ agree("sheet and ring", on_ring, on_sheet[:, place])
 # ```
 
 # %% tags=["hide-cell"]
-x, target = torch.randn(8, 5), torch.randn(8, 5)
-start = torch.randn(5, 5)
+x, target, start = torch.randn(3, 5, 5)
 moves = []
 for copies in (1, waves):
     projections = [torch.nn.Parameter(start / copies) for _ in range(copies)]
-    optimizer = torch.optim.Adam(projections, lr=1e-3)
     (x @ sum(projections) - target).square().mean().backward()
-    optimizer.step()
+    torch.optim.Adam(projections, lr=1e-3).step()
     moves.append((sum(projections) - start).detach())
 agree("the sum moves W times as far", moves[1], waves * moves[0])
