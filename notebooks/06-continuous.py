@@ -40,7 +40,7 @@ import torch
 from scipy.linalg import logm
 
 from rollpe_book import figures
-from rollpe_book.agree import agree, gap
+from rollpe_book.agree import agree, differs, gap, holds
 from rollpe_lab.sources import enter_root
 
 enter_root()
@@ -121,16 +121,43 @@ fig
 # Partners $m$ and $-m$ add up to a sine, so the generator is a sum of sines:
 
 # %%
-from rollpe.operators import generator, roll, roll_matrix, shift_matrix
+from rollpe.operators import generator, mode_numbers, roll, roll_matrix, shift_matrix
 
-exp = torch.matrix_exp
-i, m = torch.arange(n), torch.arange(1, (n + 1) // 2)  # channels; waves with a partner
-angle = 2 * math.pi / n * (i[:, None] - i)[..., None]  # [n, n, 1]
-A = -4 * math.pi / n**2 * (m * torch.sin(m * angle)).sum(dim=-1)
-S = exp(position / wavelength * A)
+exp, power = torch.matrix_exp, torch.linalg.matrix_power
 
-agree("our A and the library", A, generator(n))
-agree("our S and the library", S, roll_matrix(n, position, wavelength))
+
+def sum_of_sines(n):
+    i, m = torch.arange(n), torch.arange(1, (n + 1) // 2)  # m: waves with a partner
+    angle = 2 * math.pi / n * (i[:, None] - i)[..., None]  # [n, n, 1]
+    return -4 * math.pi / n**2 * (m * torch.sin(m * angle)).sum(dim=-1)
+
+
+# %%
+sizes = (1, 2, 7, 8, n)
+agree("eq-generator", [generator(m) for m in sizes], [sum_of_sines(m) for m in sizes])
+numbers = [torch.arange(m) - (m - 1) // 2 for m in sizes]  # with n/2 for even n
+agree("eq-generator", [mode_numbers(m) for m in sizes], numbers)
+
+# %% [markdown]
+# The library rolls without an exponential. Its treatments of the Nyquist mode below have generators as well; *paired*
+# takes two rings:
+
+# %%
+from rollpe.operators import continuous_roll
+
+kinds, places = ("fixed", "paired", "odd"), torch.tensor([position, -17.3, 12.0])
+
+
+def both_ways(n, kind):
+    A = generator(n, kind)
+    x = torch.randn(3, len(A))  # a vector for each place
+    S = exp((places / wavelength)[:, None, None] * A)
+    return continuous_roll(x, places, wavelength, kind), (S @ x[..., None])[..., 0]
+
+
+# %%
+rings = [both_ways(m, kind) for m in sizes for kind in kinds]
+agree("eq-continuous-roll", [r[0] for r in rings], [r[1] for r in rings], 1e-10)
 
 # %% [markdown]
 # In the Fourier basis the generator is diagonal, so its exponential is taken entry by entry. Write $S(p)$ for the
@@ -143,8 +170,7 @@ agree("our S and the library", S, roll_matrix(n, position, wavelength))
 # A roll by a real position is thus a fast Fourier transform, a factor for each wave, and the transform back:
 
 # %%
-from rollpe.operators import continuous_roll
-
+i = torch.arange(n)
 m = (i + n // 2) % n - n // 2  # 0, 1, …, and then the negative ones
 m[2 * m == -n] = 0  # the Nyquist mode of an even ring
 
@@ -154,10 +180,13 @@ def fourier_roll(x, steps):
     return torch.fft.ifft(torch.fft.fft(x) * phases).real
 
 
+# %%
 q, steps = torch.randn(n), position / wavelength
-agree("our Fourier roll and exp(pA/λ)", fourier_roll(q, steps), S @ q)
-rolled = continuous_roll(q, position, wavelength)
-agree("our Fourier roll and the library", fourier_roll(q, steps), rolled)
+rolled = torch.stack([fourier_roll(q, p / wavelength) for p in places])
+found = [continuous_roll(q.expand(3, n), places, wavelength)]
+found.append(roll_matrix(n, places, wavelength) @ q)
+agree("eq-spectral", found, [rolled, rolled], 1e-11)
+agree("eq-spectral", roll_matrix(n, position), exp(position * generator(n)), 1e-11)
 
 # %% [markdown]
 # The paper's Eqs. 7 and 14 number the waves from 0 and so turn all of them forward. This makes queries complex between
@@ -180,11 +209,15 @@ agree("our Fourier roll and the library", fourier_roll(q, steps), rolled)
 # $$ (eq-derivative)
 
 # %%
-w = 2 * math.pi * ((n - 1) // 2) / n  # the shortest wave that travels
+from rollpe.operators import generator_closed_form
+
+w = 2 * math.pi * torch.arange((n + 1) // 2)[:, None] / n  # of every wave that travels
 wave, moved = torch.cos(w * i + 1), torch.cos(w * (i + steps) + 1)
+rolled = continuous_roll(wave, position, wavelength)
+agree("eq-traveling-wave", rolled, moved, 1e-11)
 slope = -w * torch.sin(w * i + 1)
-agree("a wave travels", fourier_roll(wave, steps), moved, tolerance=1e-11)
-agree("A is the slope", A @ wave, slope, tolerance=1e-11)
+slopes = [wave @ A.T for A in (generator(n), generator_closed_form(n))]
+agree("eq-derivative", slopes, [slope, slope], 1e-10)
 
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-between-channels", "caption": "A roll by a fraction of a step. Left: the smoothest curve through the channels (full dots), slid and sampled again (open dots). Right: a single channel, rolled in the same way: the kernel of the roll."}, "image": {"alt": "Signal against channel. On the left full dots lie on a smooth curve, open dots on the same curve moved a little to the left. On the right a full dot is at one; open dots spread over its neighbors, with ripples of alternating sign that die away."}}
@@ -311,6 +344,14 @@ print("A x =".rjust(26), (A3 @ x).numpy())
 # \frac{\partial}{\partial \lambda} \mathrm{Roll}_p(q) &= -\frac{p}{\lambda^2} \, \mathcal{A} \, \mathrm{Roll}_p(q) \end{aligned}
 # $$ (eq-transport)
 #
+
+# %%
+at = torch.tensor(position), torch.tensor(wavelength)
+moving = torch.autograd.functional.jacobian(lambda p, λ: continuous_roll(q, p, λ), at)
+flow = generator(n) @ continuous_roll(q, position, wavelength) / wavelength
+agree("eq-transport", [*moving], [flow, -position / wavelength * flow], 1e-9)
+
+# %% [markdown]
 # A vector that turns keeps its length, so its velocity is at right angles to it: $x^\top \mathcal{A} x = 0$ for every
 # $x$. Hence $\mathcal{A}$ is skew-symmetric:
 #
@@ -327,10 +368,12 @@ print("A x =".rjust(26), (A3 @ x).numpy())
 
 # %%
 odd = n if n % 2 else n - 1
-A, S = generator(odd), shift_matrix(odd)
-agree("log S", A, logm(S.numpy()).real)
-agree("exp A = S", exp(A), S)
-agree("skew-symmetric", A.T, -A)
+As = [generator(m, kind) for m in (*sizes, odd) for kind in kinds]
+agree("eq-skew", [A.T for A in As], [-A for A in As])
+holds("eq-skew", [A.dtype == torch.float64 for A in As])  # real
+As, Ss = ([make(m) for m in (3, 7, odd)] for make in (generator, shift_matrix))
+agree("eq-log", As, [logm(S.numpy()).real for S in Ss])
+agree("eq-log", [exp(A) for A in As], Ss)
 
 # %% [markdown]
 # ## Scores at real positions
@@ -360,18 +403,61 @@ agree("skew-symmetric", A.T, -A)
 # {cite}`vandegeijn2025circular`. For odd $n$ the proof is correct. For even $n$ its first statement fails, as the next
 # section shows.
 
+
 # %%
+def S(p, kind):
+    return roll_matrix(n, p, wavelength, kind)
+
+
+p, s = position, -7.3
+sums = [S(p, kind) @ S(s, kind) for kind in kinds]
+agree("eq-group", sums, [S(p + s, kind) for kind in kinds], 1e-11)
+back = [S(p, kind).T for kind in kinds]
+agree("eq-group", back, [S(-p, kind) for kind in kinds])
+agree("eq-group", back, [torch.linalg.inv(S(p, kind)) for kind in kinds], 1e-11)
+
+
+# %%
+def scores(kind):
+    q, k = torch.randn(2, 3, len(S(0.0, kind)))
+    moved = [continuous_roll(x, places, wavelength, kind) for x in (q, k)]
+    between = S(places - places[:, None], kind)  # by the offset of each pair
+    return moved[0] @ moved[1].T, torch.einsum("ia,ijab,jb->ij", q, between, k)
+
+
+both = [scores(kind) for kind in kinds]
+agree("eq-continuous-score", [b[0] for b in both], [b[1] for b in both], 1e-10)
+
+# %% [markdown]
+# `rotation_form` finds the planes of any skew-symmetric matrix, here also of a tiny one, of one that leaves channels at
+# rest, and of one with equal angles:
+
+# %%
+from rollpe.operators import rotation_form
 from rollpe.textbook import rotation_matrix
 
-q, k = torch.randn(2, odd)
-score = (exp(position * A) @ q) @ (exp(7.3 * A) @ k)
-agree("only the offset counts", score, q @ exp((7.3 - position) * A) @ k)
+B, C, D = torch.randn(7, 7), torch.randn(6, 6), torch.randn(6, 6)
+basis, _ = torch.linalg.qr(D)
+skew, small = B - B.T, (C - C.T)[:3, :3]
+idle = torch.block_diag(small, torch.zeros(3, 3))
+equal = basis @ torch.block_diag(small, small) @ basis.T
+examples = [skew, 1e-6 * skew, C - C.T, idle, equal, generator(n), generator(n + 1)]
 
-omega, vectors = torch.linalg.eigh(1j * A)  # iA is Hermitian
-v = vectors[:, omega > 1e-9]  # one of each two partners
-V = math.sqrt(2) * torch.stack((v.real, v.imag), dim=-1).flatten(1)
-planes = rotation_matrix(position * omega[omega > 1e-9])
-agree("rotations in planes", V.T @ exp(position * A) @ V, planes)
+
+# %%
+def turned(V, omega):
+    planes = rotation_matrix(position * omega)
+    return V @ torch.block_diag(planes, torch.eye(len(V) % 2)) @ V.T
+
+
+# %%
+forms = [rotation_form(A) for A in examples]
+expected = [exp(position * A) for A in examples]
+agree("eq-lie-form", [turned(*form) for form in forms], expected, 1e-9)
+units = [torch.eye(len(A)) for A in examples]
+agree("eq-lie-form", [V.T @ V for V, _ in forms], units, 1e-9)
+moduli = [torch.linalg.svdvals(A)[::2][: len(A) // 2] for A in examples]
+agree("eq-lie-form", [omega for _, omega in forms], moduli, 1e-9)
 
 # %% [markdown]
 # ## Even rings have no real logarithm
@@ -405,6 +491,11 @@ for width in (2, 3, 4, 31, 32):
     )
     assert (abs(np.imag(log)).max() < 1e-8) == (width % 2 == 1)
 
+# %%
+B = torch.randn(8, 8) / 8
+agree("eq-no-real-log", exp(B).det() / B.trace().exp(), 1)
+agree("eq-no-real-log", [shift_matrix(m).det() for m in (2, 4, 32)], -torch.ones(3))
+
 # %% [markdown]
 # The cause is the Nyquist mode, the only wave that a step turns into its negative. (In general, a real logarithm exists
 # if and only if each Jordan block of a negative eigenvalue occurs an even number of times {cite}`culver1966existence`.)
@@ -436,21 +527,52 @@ for width in (2, 3, 4, 31, 32):
 # $$ (eq-twisted-generator)
 
 # %%
+even = n + n % 2
+x, step = torch.randn(even), shift_matrix(even)
+nu = (-1.0) ** torch.arange(even) / math.sqrt(even)
+wholes, alone = (-3, 0, 1, 4), torch.outer(nu, nu)
+
+# %%
+expected = [power(step, p) + (1 - (-1) ** p) * alone for p in wholes]
+found = [roll_matrix(even, wavelength * p, wavelength) for p in wholes]
+agree("eq-nyquist-fixed", found, expected, 1e-11)
+rolled = [continuous_roll(x, wavelength * p, wavelength) for p in wholes]
+agree("eq-nyquist-fixed", rolled, [S @ x for S in expected], 1e-11)
+
+
+# %%
+def cosine(p):
+    shrunk = 1 - math.cos(math.pi * p / wavelength)
+    return exp(p / wavelength * generator(even)) - shrunk * alone
+
+
+# %%
+found = roll_matrix(even, places, wavelength, "cosine")
+agree("eq-nyquist-cosine", found, [cosine(p) for p in places], 1e-11)
+rolled = continuous_roll(x.expand(3, even), places, wavelength, "cosine")
+agree("eq-nyquist-cosine", rolled, found @ x, 1e-11)
+
+# %%
+one, half = (roll_matrix(even, p, nyquist="cosine") for p in (1, 0.5))
+agree("eq-nyquist-cosine", one, step, 1e-11)
+differs("eq-nyquist-cosine", half @ half, step, 1 / (2 * even))
+
+
+# %%
+def closed(n):
+    d = torch.arange(n)[:, None] - torch.arange(n)  # j − l
+    sine = torch.sin(math.pi * d / n).where(d != 0, torch.inf)
+    return math.pi / n * (-1.0) ** d / sine
+
+
+# %%
 from rollpe.operators import twisted_generator, twisted_shift
 
-even = n + n % 2
-channel = torch.arange(even)
-nu = (-1.0) ** channel / math.sqrt(even)
-two = 2 * torch.outer(nu, nu)
-agree("fixed", exp(generator(even)), shift_matrix(even) + two)
-cosine = exp(generator(even) / 2) - two / 2  # at half a step
-agree("cosine", cosine, roll_matrix(even, 0.5, nyquist="cosine"))
-
-d = channel[:, None] - channel  # j − l
-sine = torch.sin(math.pi * d / even).where(d != 0, torch.inf)
-A = math.pi / even * (-1.0) ** d / sine
-agree("twist", exp(A), twisted_shift(even))
-agree("our Ã and the library", A, twisted_generator(even))
+As = [closed(m) for m in (*sizes, even)]
+agree("eq-twisted-generator", [twisted_generator(len(A)) for A in As], As)
+agree("eq-twisted-generator", [generator(len(A), "twist") for A in As], As)
+agree("eq-twisted-generator", [exp(A) for A in As], [twisted_shift(len(A)) for A in As])
+differs("eq-twisted-generator", exp(As[-1]), step, 1.9)
 
 # %% [markdown]
 # Each treatment gives something up: a wave, lengths, a second ring, a channel or a sign.
@@ -525,11 +647,15 @@ for walk in (1.0, 0.25):
 # sequence thus fits on a short ring. But unless $1/\lambda$ is an integer, the patches of an ordinary image lie at
 # fractions of a step, and on even rings one of the five treatments applies to them.
 
+
 # %%
-p = position + wavelength * n
-q = torch.randn(n)
-again = fourier_roll(q, p / wavelength)
-agree("the period", again, fourier_roll(q, position / wavelength), tolerance=1e-11)
+def S(p):
+    return roll_matrix(n, p, wavelength)
+
+
+agree("eq-period", S(position + wavelength * n), S(position), 1e-10)
+early = [S(wavelength * p) for p in (0.1, 1, n / 2, n - 0.1)]
+differs("eq-period", early, [torch.eye(n)] * 4, 1e-3)
 print("patches 0 to 5 are at the steps", [round(p / wavelength, 3) for p in range(6)])
 
 # %% [markdown]

@@ -27,7 +27,10 @@ OTHERS = {  # an even and an odd ring where there is one, other positions, width
         {"n": 12, "key_position": 40, "seed": 2},
     ),
     "05-rope": ({"n": 13}, {"n": 30}),
-    "06-continuous": ({}, {}),
+    "06-continuous": (
+        {"n": 7, "nyquist": "odd", "position": 0.3, "wavelength": 0.7, "seed": 1},
+        {"n": 12, "nyquist": "twist", "position": 0.8, "wavelength": 4.0, "seed": 2},
+    ),
     "07-waves": (
         {"n": 7, "waves": 3, "rows": 3, "columns": 5, "head_dim": 24, "seed": 1},
         {"n": 12, "waves": 4, "rows": 7, "columns": 2, "head_dim": 16, "seed": 2},
