@@ -53,7 +53,7 @@ from rollpe.operators import (
 )
 from rollpe.topography import ring_spectrum
 from rollpe_book import figures
-from rollpe_book.agree import agree
+from rollpe_book.agree import agree, differs, holds
 
 figures.use_theme()
 torch.manual_seed(seed)
@@ -126,6 +126,7 @@ def bump(center, width) -> torch.Tensor:
     return torch.exp((n / (2 * math.pi * width)) ** 2 * (angle.cos() - 1))
 
 
+# %%
 bumps = bump(torch.rand(80) * n, 0.7 + 3 * torch.rand(80))
 tokens = torch.cat((torch.randn(40, n), bumps))  # rough and smooth ones
 delta = 10 ** (-2.2 * torch.rand(len(tokens)))  # steps, from 0.006 to 1
@@ -133,10 +134,27 @@ length = tokens.norm(dim=-1)
 moved = continuous_roll(tokens, delta)
 lost = 1 - (tokens * moved).sum(-1) / length**2
 distance = (tokens - moved).norm(dim=-1) / length
-agree("distance from correlation", distance**2, 2 * lost)
 true, factor = math.sqrt(2 * epsilon), math.sqrt(2 / epsilon)
 print(f"ε = {epsilon}: {true:.3f} lengths, {factor:.0f} times the bound in the paper")
-assert (distance > lost).all()
+
+# %%
+k = torch.fft.rfftfreq(n, 1 / n)  # the waves 0, 1, … of the ring
+k[k == n / 2] = 0  # the Nyquist mode is at rest
+turned = torch.fft.rfft(tokens) * torch.exp(2j * math.pi * k * delta[:, None] / n)
+turned = torch.fft.irfft(turned, n)
+p = 5 * torch.randn(120)
+there = continuous_roll(tokens, p + delta)
+kept = (continuous_roll(tokens, p) * there).sum(-1) / length**2
+agree("eq-smooth", [kept, moved], [(tokens * turned).sum(-1) / length**2, turned])
+
+# %%
+agree("eq-distance", distance**2, 2 * lost)
+near = torch.tensor([[0.5], [0.999], [1.001], [2.0]])  # ε, relative to equality
+holds("eq-close", (near >= 1) == (distance <= (2 * near * lost).sqrt()))
+ratio = (distance / lost * (lost / 2).sqrt())[delta > 0.05]  # a tiny ε is inexact
+agree("eq-close-printed", ratio, torch.ones_like(ratio), 1e-9)
+holds("eq-close-printed", distance > lost)
+holds("eq-close-needed", (near > 1) == (1 - lost > 1 - (near * distance) ** 2 / 2))
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-distance", "caption": "Distance between a token and its shifted self, against the correlation that it lost. Dots: random tokens, rough and smooth, shifted by up to one step."}, "image": {"alt": "A plot with logarithmic axes. All dots lie on a straight line labeled square root of two epsilon. A second, steeper line labeled epsilon, in the paper, lies far below on the left, and a vertical arrow marks the gap between the two."}}
 fig, axis = plt.subplots(figsize=(6.4, 3.6))
@@ -180,7 +198,7 @@ fig
 # ## How fast a token may change
 #
 # A roll moves a token at a bounded speed, without any condition on the token. The paper calls this Lipschitz
-# continuity:
+# continuity (Sec. 4):
 #
 # $$
 # \begin{aligned} & \|\mathrm{Roll}_{p}(q) - \mathrm{Roll}_{p'}(q)\| \le \frac{|p - p'|}{\lambda} \|\mathcal{A} q\| \\
@@ -195,16 +213,21 @@ fig
 A = generator(n)
 top = 2 * math.pi / n * ((n - 1) // 2)
 speed = (tokens @ A.T).norm(dim=-1) / length
-assert (distance <= delta * speed + 1e-10).all()
-assert (speed <= top + 1e-10).all()
+slower = (continuous_roll(tokens, delta, 2.5) - tokens).norm(dim=-1)  # λ = 2.5
+bounds = (delta * speed, distance), (delta / 2.5 * speed, slower / length), (top, speed)
+holds("eq-lipschitz", [small <= large + 1e-10 for large, small in bounds])
+start = (continuous_roll(tokens, 1e-6) - tokens) / 1e-6  # it reaches the bound
+holds("eq-lipschitz", (start - tokens @ A.T).norm(dim=-1) < 1e-4 * speed * length)
+
+# %%
 print(f"lengths per step: white noise {speed[:40].mean():.2f}, "
       f"bumps {speed[40:].mean():.2f}, at most {top:.2f}")  # fmt: skip
 
 # %% [markdown]
 # ## The penalty on neighbors
 #
-# To make tokens smooth, the paper penalizes differences between neighboring channels. In matrix form this penalty is a
-# graph Laplacian:
+# To make tokens smooth, the paper penalizes differences between neighboring channels (Sec. 4). In matrix form this
+# penalty is a graph Laplacian:
 #
 # $$
 # \begin{gathered} \sum_{i} (q_{(i+1) \bmod n} - q_i)^2 = q^\top L q, \\
@@ -230,15 +253,17 @@ from rollpe.operators import ring_laplacian
 
 S, F = shift_matrix(n), fourier_matrix(n)
 L = 2 * torch.eye(n) - S - S.T
-agree("our line and the library", L, ring_laplacian(n))
 differences = (tokens[:, (i + 1) % n] - tokens).square().sum(-1)
-energy = (tokens @ L * tokens).sum(-1)
-agree("squared differences of neighbors", differences, energy, tolerance=1e-11)
-for direction in (S, S.T):
-    half = (tokens @ (torch.eye(n) - direction) * tokens).sum(-1)
-    agree("either direction gives half of it", half, energy / 2, tolerance=1e-11)
+energy = (tokens @ ring_laplacian(n) * tokens).sum(-1)
+agree("eq-laplacian", ring_laplacian(n), L)
+agree("eq-laplacian", energy, differences)
+
+# %%
+halves = [(tokens @ (torch.eye(n) - step) * tokens).sum(-1) for step in (S, S.T)]
+agree("eq-undirected", halves, [energy / 2, energy / 2])
 cost = 4 * torch.sin(math.pi * i / n) ** 2
-agree("its spectrum", (F.mH @ (cost[:, None] * F)).real, L)
+found = [F.mH @ torch.diag(cost + 0j) @ F, torch.linalg.eigvalsh(L)]
+agree("eq-laplacian-spectrum", found, [L, cost.sort()[0]])
 
 # %% [markdown]
 # Divided by the squared length and by the mean of the spectrum, the penalty becomes a measure without units, the
@@ -259,10 +284,13 @@ def ring_roughness(x):
     return penalty / (2 * x.square().sum(-1))
 
 
+# %%
 rho = ring_roughness(tokens)
-agree("our lines and the library", rho, smoothness_ratio(tokens))
 one_step = (tokens * roll(tokens, 1)).sum(-1) / length**2
-agree("the correlation lost in one step", rho, 1 - one_step)
+power = torch.fft.fft(tokens, norm="ortho").abs() ** 2
+forms = [smoothness_ratio(tokens), power @ cost / 2 / power.sum(-1), 1 - one_step]
+agree("eq-smoothness", forms, [rho, rho, rho])
+agree("eq-smoothness", L.trace() / (2 * n), 1)  # of white noise
 noise = torch.randn(4000, n)
 print(f"white noise has roughness {ring_roughness(noise).mean():.3f} on average")
 
@@ -277,12 +305,11 @@ print(f"white noise has roughness {ring_roughness(noise).mean():.3f} on average"
 # $$ (eq-ring-power)
 
 # %%
-power = torch.fft.fft(tokens, norm="ortho").abs() ** 2
-after = torch.fft.fft(moved, norm="ortho").abs() ** 2
-agree("a traveling token keeps its spectrum", after, power)
+after = torch.fft.fft(there, norm="ortho").abs() ** 2  # there: Roll_p, p from −15 to 15
 both = power[:, : n // 2 + 1].clone()  # waves k and −k belong together
 both[:, 1:] += power.flip(1)[:, : n // 2] * (2 * torch.arange(1, n // 2 + 1) != n)
-agree("our lines and the library", both, ring_spectrum(tokens))
+found = [after, ring_spectrum(tokens), ring_spectrum(there)]
+agree("eq-ring-power", found, [power, both, both])
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: the penalty on a unit of power in each mode. Right: how the power of three kinds of tokens spreads over the modes, and their roughness ρ. Modes k and −k are added; the first and, on an even ring, the last have no partner."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost nine and ends one mode earlier. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
 modes = torch.arange(n // 2 + 1)
@@ -350,12 +377,13 @@ fig
 # %%
 from rollpe.topography import shuffled_ratio
 
-x = torch.randn(5) + 0.7
-share = x.sum() ** 2 / 5 / x.square().sum()  # |x̂_0|² / ‖x‖²
-expected = 5 / 4 * (1 - share)
-orders = torch.tensor(list(itertools.permutations(range(5))))
-agree("all 120 orders of five channels", ring_roughness(x[orders]).mean(), expected)
-agree("our line and the library", expected, shuffled_ratio(share, 5))
+xs = [torch.randn(m) + 0.7 for m in (2, 5, 6)]
+orders = [torch.tensor([*itertools.permutations(range(len(x)))]) for x in xs]
+means = [ring_roughness(x[o]).mean() for x, o in zip(xs, orders, strict=True)]
+share = [x.sum() ** 2 / len(x) / x.square().sum() for x in xs]  # |x̂_0|² / ‖x‖²
+library = [shuffled_ratio(s, len(x)) for s, x in zip(share, xs, strict=True)]
+formula = [len(x) / (len(x) - 1) * (1 - s) for s, x in zip(share, xs, strict=True)]
+agree("eq-random-order", means + library, formula + formula)
 
 # %% [markdown]
 # The quotient of the two is the first measure of order. One means that the ring is no better than any other arrangement
@@ -378,7 +406,14 @@ agree("our line and the library", expected, shuffled_ratio(share, 5))
 # One step moves the token by $\sqrt{2 \rho} \, \|q\|$, by {eq}`eq-distance`, and each further step by as much. So
 # $\Delta$ steps move it by at most $|\Delta| \sqrt{2 \rho} \, \|q\|$. Square, and use {eq}`eq-distance` again.
 # ```
-#
+
+# %%
+Δ = torch.arange(-n, n + 1)
+matches = (tokens[:, None] * roll(tokens[:, None], Δ)).sum(-1) / length[:, None] ** 2
+holds("eq-smooth-blur", matches >= 1 - Δ**2 * rho[:, None] - 1e-10)
+agree("eq-smooth-blur", matches[:, n + 1], 1 - rho)  # reached after one step
+
+# %% [markdown]
 # So a query that matches the key at its own place keeps half of its response up to at least $1 / \sqrt{2 \rho}$ patches
 # away.
 
@@ -389,7 +424,6 @@ for width in (0.5, 1.0, 2.0, 3.0):
     distances = torch.arange(n // 2 + 1)
     match = roll(x, distances) @ x / (x @ x)
     rho = ring_roughness(x).item()
-    assert (match >= 1 - distances**2 * rho - 1e-10).all()
     halved = next((d for d, m in enumerate(match) if m < 0.5), math.inf)
     bound = math.sqrt(0.5 / rho)
     print(f"{width:17.1f} {rho:11.3f} {halved:23} {'above':>9} {bound:.1f}")
@@ -406,17 +440,16 @@ for width in (0.5, 1.0):
     q = bump(0.0, width)
     q = q / q.norm()
     k = (F.mH @ ((F @ wanted) / (n**0.5 * (F @ q.to(F.dtype)).conj()))).real
-    scores = torch.stack([q @ roll(k, d) for d in range(n)])
-    agree(f"width {width}: the next patch is selected", scores, wanted.real)
-    rough = ring_roughness(q), ring_roughness(k)
-    print(f"roughness: query {rough[0]:.2f}, key {rough[1]:.2f}")
+    agree(f"width {width}: the next patch is selected", roll(k, i) @ q, wanted.real)
+    print(f"roughness: query {ring_roughness(q):.2f}, key {ring_roughness(k):.2f}")
     print(f"length of the key, for a query of length 1: {k.norm():.1f}")
 
 # %% [markdown]
 # ## A ring or a sheet
 #
-# Cortex is a sheet and not a ring. Lay the channels out in $h$ rows of $w$ and give every channel four neighbors, as on
-# the torus of {doc}`07-waves`. The penalties of both directions add up:
+# Cortex is a sheet and not a ring, and the paper mentions a more complicated mesh (Sec. 4). Lay the channels out in
+# $h$ rows of $w$ and give every channel four neighbors, as on the torus of {doc}`07-waves`. The penalties of both
+# directions add up:
 #
 # $$
 # \begin{gathered} L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \\
@@ -444,25 +477,44 @@ for width in (0.5, 1.0):
 
 # %%
 from rollpe.operators import sheet_laplacian
-from rollpe.topography import spatial_correlation_loss
 
+h, w = side, side + 3
+L_hw = torch.kron(ring_laplacian(h), torch.eye(w))
+L_hw += torch.kron(torch.eye(h), ring_laplacian(w))
+k, l = torch.arange(h)[:, None], torch.arange(w)
+values = 4 * (torch.sin(math.pi * k / h) ** 2 + torch.sin(math.pi * l / w) ** 2)
+found = [sheet_laplacian(h, w), torch.linalg.eigvalsh(L_hw)]
+agree("eq-sheet-laplacian", found, [L_hw, values.flatten().sort()[0]])
+
+# %%
 sheet, units, images = (side, side), side * side, 300
-L_h, one = ring_laplacian(side), torch.eye(side)
-L_hw = torch.kron(L_h, one) + torch.kron(one, L_h)
-agree("our line and the library", L_hw, sheet_laplacian(*sheet))
 x = torch.randn(images, units)
-energy = (x @ L_hw * x).sum(-1)
+energy = (x @ sheet_laplacian(*sheet) * x).sum(-1)
 roughness = energy / x.square().sum(-1) / 4
 agree("four neighbors each", roughness, smoothness_ratio(x, sheet))
 
-row = torch.arange(side)
-apart = row[:, None] - row
-apart = torch.minimum(apart % side, -apart % side)  # around the torus, along one axis
-d = (apart[:, None, :, None] ** 2 + apart[None, :, None, :] ** 2).sqrt().view(units, -1)
-above = torch.ones(units, units).triu(1).bool()  # pairs i < j
-pairs = torch.stack((torch.corrcoef(x.T)[above], 1 / (d[above] + 1)))
-spatial = 1 - torch.corrcoef(pairs)[0, 1]
-agree("our lines and the library", spatial, spatial_correlation_loss(x, sheet))
+
+# %%
+def around(size):
+    """Distances on a ring, by the shorter way."""
+    apart = torch.arange(size)[:, None] - torch.arange(size)
+    return torch.minimum(apart % size, -apart % size)
+
+
+def spatial_loss(x, h, w):
+    d = (around(h)[:, None, :, None] ** 2 + around(w)[None, :, None, :] ** 2).sqrt()
+    above = torch.ones(h * w, h * w).triu(1).bool()  # pairs i < j
+    near = 1 / (d.view(h * w, -1)[above] + 1)
+    return 1 - torch.corrcoef(torch.stack((torch.corrcoef(x.T)[above], near)))[0, 1]
+
+
+# %%
+from rollpe.topography import spatial_correlation_loss
+
+small = torch.randn(images, 3 * 5)
+found = [spatial_correlation_loss(x, sheet), spatial_correlation_loss(small, (3, 5))]
+expected = [spatial_loss(x, side, side), spatial_loss(small, 3, 5)]
+agree("eq-spatial-loss", found, expected)
 
 # %% [markdown]
 # We measure six kinds of responses with roughness on the ring, roughness on the sheet and the spatial loss.
@@ -499,12 +551,16 @@ measured = {name: measure(x) for name, x in responses.items()}
 for name, (on_ring, on_torus, spatial) in measured.items():
     print(f"{name:30} {on_ring:7.2f} {on_torus:9.2f} {spatial:14.2f}")
 
-changed = spatial_correlation_loss(gains * on_sheet + levels, sheet)
-unchanged = spatial_correlation_loss(on_sheet, sheet)
-agree("independent of gain and level", changed, unchanged)
 gained, single = (measured[name] for name in list(responses)[-2:])
 assert gained[1] > 1.2 * measured["bumps on the sheet"][1], "with gains, rough"
 assert single[1] < 0.6 < single[2], "smooth, but without topography"
+
+# %%
+changed = gains * on_sheet + levels
+losses = [spatial_correlation_loss(x, sheet) for x in (changed, on_sheet)]
+agree("eq-spatial-affine", *losses)
+penalties = [ring_roughness(x).mean() for x in (changed, on_sheet)]
+differs("eq-spatial-affine", *penalties, 1e-4)
 
 # %% [markdown]
 # The last two rows are counterexamples. Bumps with gains have nearly perfect topography and are rough. One bump that

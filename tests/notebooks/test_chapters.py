@@ -48,7 +48,10 @@ OTHERS = {  # an even and an odd ring where there is one, other positions, width
         {"rows": 2, "columns": 5, "head_dim": 16, "waves": 3, "seed": 1},
         {"rows": 7, "columns": 3, "head_dim": 40, "waves": 4, "seed": 2},
     ),
-    "17-topography": ({}, {}),
+    "17-topography": (
+        {"n": 9, "side": 9, "epsilon": 0.2, "steps": 40, "seed": 1},
+        {"n": 50, "steps": 40, "seed": 2},
+    ),
 }
 
 
