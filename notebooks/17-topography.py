@@ -138,8 +138,8 @@ true, factor = math.sqrt(2 * epsilon), math.sqrt(2 / epsilon)
 print(f"ε = {epsilon}: {true:.3f} lengths, {factor:.0f} times the bound in the paper")
 
 # %%
-k = torch.fft.rfftfreq(n, 1 / n)  # the waves 0, 1, … of the ring
-k[k == n / 2] = 0  # the Nyquist mode is at rest
+k = torch.arange(n // 2 + 1)  # the waves of the ring
+k[2 * k == n] = 0  # the Nyquist mode is at rest
 turned = torch.fft.rfft(tokens) * torch.exp(2j * math.pi * k * delta[:, None] / n)
 turned = torch.fft.irfft(turned, n)
 p = 5 * torch.randn(120)
