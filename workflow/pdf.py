@@ -135,7 +135,7 @@ def front() -> str:
 <img src="{(ROOT / "book/_static/wave.svg").as_uri()}" alt="A wave that travels around a ring">
 <p class="imprint">Version {about["version"]}, {config["copyright"]} · {config["author"]}</p></header>
 <nav class="book-contents"><h2>Contents</h2><ol></ol>
-<p class="note">Every displayed equation is checked in the cell under it. What the check found, folded code, the commands
+<p class="note">The cell under an equation checks it. What the check found, folded code, the commands
 that draw the figures, and the library's names are on the book's pages and not in this print.</p></nav>"""
 
 
