@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import torch
@@ -68,7 +69,7 @@ def gap(found: Values, expected: Values) -> float:
 def gaps(found: Values, expected: Values) -> Iterator[float]:
     """The largest difference of each item of two lists, or of two tensors."""
     several = any(isinstance(v, list) and any(isinstance(i, Tensor) for i in v) for v in (found, expected))
-    pairs = zip(found, expected, strict=True) if several else [(found, expected)]
+    pairs = zip(cast(list, found), cast(list, expected), strict=True) if several else [(found, expected)]
     for a, b in ((_double(a), _double(b)) for a, b in pairs):
         if a.shape != b.shape or a.numel() == 0:
             raise ValueError(f"cannot compare shapes {tuple(a.shape)} and {tuple(b.shape)}")
