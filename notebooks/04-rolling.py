@@ -94,7 +94,7 @@ agree("eq-roll", [power(S, p) @ x, roll(x, p)], [rolled, rolled])
 # The library's `roll` takes a position for each vector. Here it meets `torch.roll`, which counts the other way, on odd
 # and even rings:
 
-# %%
+# %% tags=["hide-input"]
 sizes, places = (1, 2, 7, 8, 31, 32), (-40, 0, 3, 999)
 xs, Ss = [torch.randn(4, m) for m in sizes], [shift_matrix(m) for m in sizes]
 by_torch = [
@@ -102,7 +102,7 @@ by_torch = [
 ]
 agree("eq-roll", [roll(x, torch.tensor(places)) for x in xs], by_torch)
 
-# %%
+# %% tags=["hide-input"]
 agree("eq-shift-matrix", Ss, [torch.eye(m).roll(1, 1) for m in sizes])
 steps = [x[2] @ power(S, 3).T for x, S in zip(xs, Ss, strict=True)]
 agree("eq-shift-matrix", [x[2] for x in by_torch], steps)
@@ -299,7 +299,7 @@ def distinct(n, G):
 for m in (16, 30, 31):
     print(f"16 tokens, {m} channels: {distinct(m, 16)} of 31 offsets differ")
 
-# %%
+# %% tags=["hide-input"]
 rows = [(m, G) for G in (3, 8, 14, 16) for m in (G, 2 * G - 2, 2 * G - 1, 2 * G + 5)]
 counted = [distinct(m, G) for m, G in rows]
 agree("eq-distinct-offsets", counted, [min(m, 2 * G - 1) for m, G in rows])
@@ -325,7 +325,7 @@ def two_rings(a, b):
 period, dimension = two_rings(31, 33)
 print(f"rings of 31 and 33: period {period}, {dimension} independent functions")
 
-# %%
+# %% tags=["hide-input"]
 rings = ((31, 33), (7, 9), (4, 6), (8, 8))
 expected = [(math.lcm(a, b), a + b - math.gcd(a, b)) for a, b in rings]
 agree("eq-residues", [two_rings(*pair) for pair in rings], expected)

@@ -96,7 +96,7 @@ S = F.mH @ torch.diag(torch.exp(2j * math.pi * j / 4)) @ F
 agree("eq-dft", [fourier_matrix(4), F.mH @ x_hat], [F, x + 0j])
 agree("eq-diagonal", S, shift_matrix(4) + 0j)
 
-# %%
+# %% tags=["hide-input"]
 sizes = (1, 2, 7, n)
 Fs, units = [fourier_matrix(m) for m in sizes], [torch.eye(m) for m in sizes]
 agree("eq-dft", Fs, [torch.fft.fft(unit, norm="ortho") for unit in units])
@@ -120,7 +120,7 @@ agree("eq-diagonal", steps, [shift_matrix(m) + 0j for m in sizes])
 #
 # where $\lambda$ is the number of positions for one step, 1 if not said otherwise.
 
-# %%
+# %% tags=["hide-input"]
 from rollpe.operators import ring_frequencies
 
 found = [ring_frequencies(m, 2.5) for m in sizes]  # λ = 2.5
@@ -153,7 +153,7 @@ waves = torch.stack((torch.cos(omega * i), -torch.sin(omega * i)), dim=-1).flatt
 singles = torch.cat((i**0, (-1) ** i), dim=1)[:, : 2 - n % 2]
 Q = torch.cat((math.sqrt(2 / n) * waves, singles / math.sqrt(n)), dim=1)
 
-# %%
+# %% tags=["hide-input"]
 from rollpe.operators import real_fourier_basis, roll_matrix
 from rollpe.textbook import rotation_matrix
 
@@ -246,7 +246,7 @@ agree("eq-score-waves", roll(k, delta[:, 0]) @ q, score)
 # (n \text{ even},\ p \text{ odd}) \end{gathered}
 # $$ (eq-not-rope)
 
-# %%
+# %% tags=["hide-input"]
 even = n + n % 2
 R = rotation_matrix(5 * torch.randn(even // 2))  # p = 5
 B = torch.linalg.qr(torch.randn(even, even))[0] * (0.5 + torch.rand(even))
@@ -326,7 +326,7 @@ quotient = torch.sin(math.pi * t) / (n * torch.sin(math.pi * t / n))
 agree("eq-twisted-roll", [N.real, N.imag], [quotient, torch.zeros(n, n)])
 agree("eq-twisted-roll", twisted_roll_matrix(n, 0.3), quotient)
 
-# %%
+# %% tags=["hide-input"]
 N, p, s, x = twisted_roll_matrix, 7.3, -21.6, torch.randn(n)
 found = [N(n, p) @ N(n, s), N(n, p).T @ N(n, s), N(n, 1.0)]
 agree("eq-twisted-roll", found, [N(n, p + s), N(n, s - p), twisted_shift(n)], 1e-11)
@@ -345,7 +345,7 @@ agree("eq-twisted-rope", [Q.T @ quotient @ Q, Q.T @ Q], [planes, torch.eye(n)])
 # %% [markdown]
 # The library has this basis, its frequencies, and the encoding, `continuous-roll` with `nyquist="twist"`:
 
-# %%
+# %% tags=["hide-input"]
 from rollpe.encodings import create_encoding
 from rollpe.operators import twisted_frequencies
 
@@ -472,7 +472,7 @@ agree("eq-embedding", found, [E(q), by_hand])
 agree("eq-embedding", E(q).norm(dim=-1), q.norm(dim=-1))
 
 
-# %%
+# %% tags=["hide-input"]
 def fewer(x):
     """Without the second channel of the constant wave; its first does not turn."""
     return torch.cat((E(x)[:, :1], rope(E(x)[:, 2:], positions, omega[1:])), dim=1)
@@ -534,7 +534,7 @@ agree("eq-relative-form", products, [P @ power(W, s - p) @ P for p, s in pairs],
 # %% [markdown]
 # The proof finds these matrices again, by a root and a division. Three matrices at random are not relative:
 
-# %%
+# %% tags=["hide-input"]
 values, vectors = torch.linalg.eigh(E[0].T @ E[0])
 root = vectors @ torch.diag(values.sqrt()) @ vectors.T
 V = E @ torch.linalg.inv(root)
@@ -579,7 +579,7 @@ ring, turn = shift_matrix(n), rotation_matrix(torch.ones(1))
 same = torch.block_diag(*[turn] * (n // 2))
 print(f"ring of {n}: {span(ring)} functions; equal angles: {span(same)}")
 
-# %%
+# %% tags=["hide-input"]
 W = rotation_matrix(torch.linspace(0.1, 3, n // 2))  # other angles: other functions
 agree("eq-span", [span(ring), span(same)], [n, 2])
 holds("eq-span", [span(W) <= n, span(torch.block_diag(W, ring)) > n])

@@ -142,7 +142,7 @@ agree("eq-generator", [mode_numbers(m) for m in sizes], numbers)
 # The library rolls without an exponential. Its treatments of the Nyquist mode below have generators as well; *paired*
 # takes two rings:
 
-# %%
+# %% tags=["hide-input"]
 from rollpe.operators import continuous_roll
 
 kinds, places = ("fixed", "paired", "odd"), torch.tensor([position, -17.3, 12.0])
@@ -155,7 +155,7 @@ def both_ways(n, kind):
     return continuous_roll(x, places, wavelength, kind), (S @ x[..., None])[..., 0]
 
 
-# %%
+# %% tags=["hide-input"]
 rings = [both_ways(m, kind) for m in sizes for kind in kinds]
 agree("eq-continuous-roll", [r[0] for r in rings], [r[1] for r in rings], 1e-10)
 
@@ -417,7 +417,7 @@ agree("eq-group", back, [S(-p, kind) for kind in kinds])
 agree("eq-group", back, [torch.linalg.inv(S(p, kind)) for kind in kinds], 1e-11)
 
 
-# %%
+# %% tags=["hide-input"]
 def scores(kind):
     q, k = torch.randn(2, 3, len(S(0.0, kind)))
     moved = [continuous_roll(x, places, wavelength, kind) for x in (q, k)]
@@ -432,7 +432,7 @@ agree("eq-continuous-score", [b[0] for b in both], [b[1] for b in both], 1e-10)
 # `rotation_form` finds the planes of any skew-symmetric matrix, here also of a tiny one, of one that leaves channels at
 # rest, and of one with equal angles:
 
-# %%
+# %% tags=["hide-input"]
 from rollpe.operators import rotation_form
 from rollpe.textbook import rotation_matrix
 
@@ -444,13 +444,13 @@ equal = basis @ torch.block_diag(small, small) @ basis.T
 examples = [skew, 1e-6 * skew, C - C.T, idle, equal, generator(n), generator(n + 1)]
 
 
-# %%
+# %% tags=["hide-input"]
 def turned(V, omega):
     planes = rotation_matrix(position * omega)
     return V @ torch.block_diag(planes, torch.eye(len(V) % 2)) @ V.T
 
 
-# %%
+# %% tags=["hide-input"]
 forms = [rotation_form(A) for A in examples]
 expected = [exp(position * A) for A in examples]
 agree("eq-lie-form", [turned(*form) for form in forms], expected, 1e-9)
@@ -491,7 +491,7 @@ for width in (2, 3, 4, 31, 32):
     )
     assert (abs(np.imag(log)).max() < 1e-8) == (width % 2 == 1)
 
-# %%
+# %% tags=["hide-input"]
 B = torch.randn(8, 8) / 8
 agree("eq-no-real-log", exp(B).det() / B.trace().exp(), 1)
 agree("eq-no-real-log", [shift_matrix(m).det() for m in (2, 4, 32)], -torch.ones(3))
@@ -532,7 +532,7 @@ x, step = torch.randn(even), shift_matrix(even)
 nu = (-1.0) ** torch.arange(even) / math.sqrt(even)
 wholes, alone = (-3, 0, 1, 4), torch.outer(nu, nu)
 
-# %%
+# %% tags=["hide-input"]
 expected = [power(step, p) + (1 - (-1) ** p) * alone for p in wholes]
 found = [roll_matrix(even, wavelength * p, wavelength) for p in wholes]
 agree("eq-nyquist-fixed", found, expected, 1e-11)
@@ -540,13 +540,13 @@ rolled = [continuous_roll(x, wavelength * p, wavelength) for p in wholes]
 agree("eq-nyquist-fixed", rolled, [S @ x for S in expected], 1e-11)
 
 
-# %%
+# %% tags=["hide-input"]
 def cosine(p):
     shrunk = 1 - math.cos(math.pi * p / wavelength)
     return exp(p / wavelength * generator(even)) - shrunk * alone
 
 
-# %%
+# %% tags=["hide-input"]
 found = roll_matrix(even, places, wavelength, "cosine")
 agree("eq-nyquist-cosine", found, [cosine(p) for p in places], 1e-11)
 rolled = continuous_roll(x.expand(3, even), places, wavelength, "cosine")
@@ -565,7 +565,7 @@ def closed(n):
     return math.pi / n * (-1.0) ** d / sine
 
 
-# %%
+# %% tags=["hide-input"]
 from rollpe.operators import twisted_generator, twisted_shift
 
 As = [closed(m) for m in (*sizes, even)]

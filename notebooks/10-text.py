@@ -55,11 +55,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from IPython.display import Markdown
-from torch.linalg import matrix_power
 from torch.nn.functional import cross_entropy
 
 from rollpe import textbook
-from rollpe.encodings import create_encoding
 from rollpe.operators import continuous_roll, twisted_frequencies, twisted_pair_roll
 from rollpe.topography import position_average_gain
 from rollpe_book import figures
@@ -270,51 +268,32 @@ Markdown(measures_table(evidence, rings, jumps))
 # With $\varphi = 0$ this is a pair of plain rings, and a quarter turn gives the twisted ring of $2n$ channels. With
 # $\varphi = 2\pi/7$ the scores repeat after seven laps. If $\varphi/2\pi$ is irrational, as for the golden angle, they never repeat.
 
-
 # %%
-def twisted_step(n, φ):
-    """N_φ, [n, n], and its angles θ, [n]."""
-    N = torch.eye(n, dtype=torch.complex128).roll(1, dims=1)
-    N[n - 1, 0] *= cmath.exp(1j * φ)
-    return N, (2 * math.pi * torch.arange(n, dtype=torch.float64) + φ) / n
+n, φ = 32, 2 * math.pi / 7
+x = torch.randn(2 * n, dtype=torch.float64)
+z = torch.complex(x[:n], x[n:])
+one = torch.cat((z[1:], cmath.exp(1j * φ) * z[:1]))  # one step
+rolled = torch.stack([twisted_pair_roll(x, p, twist=1 / 7) for p in (1, n, 7 * n)])
+found = torch.complex(rolled[:, :n], rolled[:, n:])
+agree("eq-twist-angle", found, [one, cmath.exp(1j * φ) * z, z])  # a step, 1 and 7 laps
 
 
-pairs = [*product((1, 2, 7, 32), (0, 2 * math.pi / 7, math.pi / 2, 3.9))]  # n and φ
-
-# %%
-found, expected = [], []
-for n, φ in pairs:
-    N, θ = twisted_step(n, φ)
-    waves = torch.exp(1j * torch.outer(torch.arange(n), θ))  # one in each column
-    found += [N @ waves, matrix_power(N, n)]
-    lap = cmath.exp(1j * φ) * torch.eye(n, dtype=torch.float64)
-    expected += [waves * torch.exp(1j * θ), lap]
-agree("eq-twist-angle", found, expected)
+# %% tags=["hide-input"]
+def spectra(n, twist):
+    """The eigenvalues of one step, and those of the formula with their conjugates."""
+    θ = 2 * math.pi * (torch.arange(n, dtype=torch.float64) + twist) / n
+    unit = torch.eye(2 * n, dtype=torch.float64)
+    found = torch.linalg.eigvals(twisted_pair_roll(unit, 1, twist))
+    return found, torch.exp(1j * torch.cat((θ, -θ)))
 
 
-# %%
-def moved(x, p, φ):
-    """A pair of rings x [2n] after p steps."""
-    N, _ = twisted_step(len(x) // 2, φ)
-    z = matrix_power(N, p) @ torch.complex(*x.chunk(2))
-    return torch.cat((z.real, z.imag))
-
-
-# %%
-steps, normal = (-70, -1, 1, 5, 40), partial(torch.randn, dtype=torch.float64)
-cases = [(normal(2 * n), p, φ) for n, φ in pairs for p in steps]
-x = cases[-1][0]  # n = 32
-ring = create_encoding("twisted-roll", head_dim=64, heads=1, axes=1, twist=1 / 7)
-found = [twisted_pair_roll(x, p, φ / (2 * math.pi)) for x, p, φ in cases]
-found += ring.encode(x.expand(1, 1, 5, 64), torch.tensor(steps)[:, None])[0, 0]
-cases += [(x, p, 2 * math.pi / 7) for p in steps]
-agree("eq-twist-angle", found, [moved(*case) for case in cases])
-
-# %%
-agree("seven laps", twisted_pair_roll(x, 7 * 32, twist=1 / 7), x)
-angles = twisted_step(32, math.pi / 2)[1].remainder(2 * math.pi)
-either = torch.minimum(angles, 2 * math.pi - angles).sort()[0]  # with its conjugate
-agree("a quarter turn", either, twisted_frequencies(64))
+# %% tags=["hide-input"]
+pairs = product((1, 2, 7, 32), (0, 1 / 7, 1 / 4, 0.618))  # n and the twist
+apart = [(a[:, None] - b).abs() for a, b in (spectra(*pair) for pair in pairs)]
+nearest = [torch.stack((gaps.amin(0), gaps.amin(1))) for gaps in apart]
+agree("eq-twist-angle", nearest, [torch.zeros_like(gaps) for gaps in nearest], 1e-10)
+quarter, _ = spectra(32, 1 / 4)
+agree("a quarter turn", quarter.angle().abs().sort()[0][::2], twisted_frequencies(64))
 
 # %%
 rings = {

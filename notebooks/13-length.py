@@ -370,7 +370,7 @@ agree("eq-two-maps", found, [M @ power(H, n - m) for m, n in pairs], 1e-10)
 # %% [markdown]
 # In the library's xPos $M$ is the identity. Its ALiBi has the slope $r = 2^{-8}$ if there is one head:
 
-# %%
+# %% tags=["hide-input"]
 xpos = create_encoding("xpos", head_dim=d, heads=1, axes=1, base=base)
 unit = torch.eye(d)[:, None, None].expand(d, 1, 5, d)  # each channel, at five positions
 D = xpos.encode(unit, grid_positions(5))[:, 0].unbind(1)
@@ -379,7 +379,7 @@ H = textbook.rotation_matrix(theta) * zeta.repeat_interleave(2) ** (-1 / 512)
 found = [D[m] @ E[n].T for m, n in pairs]  # their rows are channels: D(m)ᵀ E(n)
 agree("eq-two-maps", found, [power(H, n - m) for m, n in pairs], 1e-11)
 
-# %%
+# %% tags=["hide-input"]
 shear = torch.tensor([[1.0, 1.0], [0.0, 1.0]])
 alibi = create_encoding("alibi", head_dim=d, heads=1, axes=1).double()
 silent = torch.zeros(1, 1, tokens, d)

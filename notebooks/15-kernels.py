@@ -65,7 +65,7 @@ def closed(n):
     return math.pi / n * (-1.0) ** d * ratio
 
 
-# %%
+# %% tags=["hide-input"]
 from rollpe.operators import generator_closed_form
 
 widths = (1, 2, 7, n, n + 1)
@@ -136,7 +136,7 @@ for i, nyquist in enumerate(("fixed", "cosine")):
 # At whole steps the odd kernel and the one with a cosine are permutations. The one with a fixed Nyquist mode is the
 # exponential of the generator:
 
-# %%
+# %% tags=["hide-input"]
 odd, even = odd[-1], even[-1]
 S, whole = shift_matrix(even), torch.tensor([0.0, 1.0, 2.0])
 found = circulant(roll_kernel(odd, whole))
@@ -170,7 +170,7 @@ agree(
     "eq-nyquist-paired", [generator(even, "paired"), exp(both)], [both, rolled], 1e-10
 )
 
-# %%
+# %% tags=["hide-input"]
 from rollpe.operators import continuous_roll
 
 x, back = torch.randn(3, 2 * even), power(rolled.T, 3)
@@ -438,7 +438,7 @@ agree("eq-lambda", library, [omega, theta.log()])
 print(f"λ = {short:.3f}; the frequencies differ by up to {gap(omega.abs(), theta):.2f}")
 
 
-# %%
+# %% tags=["hide-input"]
 def above(n):
     return torch.arange(n // 2) > math.pi * n / (2 * math.log(10000))
 
@@ -484,7 +484,7 @@ print(f"RoPE on 32 channels: variance 32, covariance of neighbors {trace:.1f}")
 holds("eq-even-spacing", trace > 20)
 
 
-# %%
+# %% tags=["hide-input"]
 def unpaired(φ):
     """How far the eigenvalues are from being pairs of conjugates, as of a real matrix."""
     z = torch.exp(1j * (2 * math.pi * torch.arange(n) + φ) / n)

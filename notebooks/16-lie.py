@@ -139,7 +139,7 @@ differs("eq-lie-relative", [R[0].T @ R[1] for R in others], [R[2] for R in other
 # $t$, of what their exchange changes.
 
 
-# %%
+# %% tags=["hide-input"]
 def second_derivative(A):
     def change(steps):  # one number of it
         down, right = lie_rotation(torch.diag(steps), A)
@@ -494,7 +494,7 @@ q, k = torch.randn(2, 2, n)
 cross = [q[0] @ roll(k[1], 2 * (p + delta) - p) for p in range(n)]
 agree("a cross term, averaged", sum(cross) / n, q[0].sum() * k[1].sum() / n)
 
-# %%
+# %% tags=["hide-input"]
 sizes = (1, 2), (2, 3), (8, 3), (9, 20), (31, 2), (31, 4)  # n and w
 orders = [torch.eye(m)[w * torch.arange(m) % m] for m, w in sizes]  # each P
 powers = [torch.eye(m).roll(w, 1) for m, w in sizes]  # S^w: ones at i and i + w
@@ -522,7 +522,7 @@ agree("eq-wave-relabel", faster, reordered)
 # $$ (eq-multiplexed-parameters)
 
 
-# %%
+# %% tags=["hide-input"]
 def variance(waves, n):
     """Of the logit: the sum of its squared coefficients."""
     unit = torch.eye(waves * n).unflatten(-1, (waves, n))  # each entry alone
@@ -545,7 +545,7 @@ with torch.device("meta"):
 plain, larger = (sum(x.numel() for x in m.parameters()) for m in (plain, larger))
 print(f"a ViT-S has {plain:,} parameters with RollPE, {larger:,} with {waves} waves")
 
-# %%
+# %% tags=["hide-input"]
 found = [larger - plain, multiplexed_parameters(D, L, waves)]
 agree("eq-multiplexed-parameters", found, [2 * L * (waves - 1) * (D**2 + D)] * 2)
 

@@ -137,7 +137,7 @@ distance = (tokens - moved).norm(dim=-1) / length
 true, factor = math.sqrt(2 * epsilon), math.sqrt(2 / epsilon)
 print(f"ε = {epsilon}: {true:.3f} lengths, {factor:.0f} times the bound in the paper")
 
-# %%
+# %% tags=["hide-input"]
 k = torch.arange(n // 2 + 1)  # the waves of the ring
 k[2 * k == n] = 0  # the Nyquist mode is at rest
 turned = torch.fft.rfft(tokens) * torch.exp(2j * math.pi * k * delta[:, None] / n)
@@ -494,7 +494,7 @@ roughness = energy / x.square().sum(-1) / 4
 agree("four neighbors each", roughness, smoothness_ratio(x, sheet))
 
 
-# %%
+# %% tags=["hide-input"]
 def around(size):
     """Distances on a ring, by the shorter way."""
     apart = torch.arange(size)[:, None] - torch.arange(size)
@@ -508,7 +508,7 @@ def spatial_loss(x, h, w):
     return 1 - torch.corrcoef(torch.stack((torch.corrcoef(x.T)[above], near)))[0, 1]
 
 
-# %%
+# %% tags=["hide-input"]
 from rollpe.topography import spatial_correlation_loss
 
 small = torch.randn(images, 3 * 5)

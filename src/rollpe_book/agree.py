@@ -26,35 +26,38 @@ def agree(label: str, found: Values, expected: Values, tolerance: float = 1e-12)
     the difference exceeds the tolerance, ValueError if the shapes differ.
     """
     error = gap(found, expected)
-    print(f"{label}: largest error {error:.1e} (tolerance {tolerance:.0e})")
-    if not error <= tolerance:  # a tolerance that is NaN refuses, too
-        raise AssertionError(f"{label}: {error:.1e} apart, more than {tolerance:.0e}")
+    _say(label, f"largest error {error:.1e} (tolerance {tolerance:.0e})", error <= tolerance)
 
 
 def differs(label: str, found: Values, expected: Values, least: float = 1e-6) -> None:
     """What is not equal, such as a formula that is wrong as printed: AssertionError if the two agree.
 
-    Of a list every item must differ; the smallest difference is printed. What is not finite does not count.
+    Of a list every item must differ; the smallest difference is printed. What is not finite fails.
     """
-    error = min(gaps(found, expected))
-    print(f"{label}: differs by {error:.1e} (at least {least:.0e})")
-    if not least <= error < math.inf:
-        raise AssertionError(f"{label}: {error:.1e} apart, less than {least:.0e} or not finite")
+    errors = list(gaps(found, expected))
+    true = all(least <= error < math.inf for error in errors)
+    _say(label, f"differs by {min(errors):.1e} (at least {least:.0e})", true)
 
 
 def holds(label: str, condition: bool | Tensor | list) -> None:
-    """An inequality, or a statement that is true or false: AssertionError unless all of it is true."""
-    each = condition if isinstance(condition, list) else [condition]
-    conditions = [bool(torch.as_tensor(c).all()) for c in each]
-    true = all(conditions) and conditions != []
-    print(f"{label}: {'holds' if true else 'does not hold'}")
-    if not true:
-        raise AssertionError(f"{label} does not hold")
+    """An inequality, or a statement that is true or false: AssertionError unless all of it is true.
+
+    What is empty does not hold.
+    """
+    each = [torch.as_tensor(c) for c in (condition if isinstance(condition, list) else [condition])]
+    true = each != [] and all(c.numel() > 0 and bool(c.all()) for c in each)
+    _say(label, "holds" if true else "does not hold", true)
 
 
 def definition(label: str, why: str) -> None:
     """An equation with nothing to compute, and why."""
     print(f"{label}: definition, {why}")
+
+
+def _say(label: str, what: str, true: bool) -> None:
+    print(f"{label}: {what}{'' if true else ', FAILED'}")
+    if not true:
+        raise AssertionError(f"{label}: {what}")
 
 
 def gap(found: Values, expected: Values) -> float:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import pytest
+import torch
 from click.testing import CliRunner
 
 from rollpe.cli import cli
@@ -31,10 +33,10 @@ def test_a_line_of_each_word_is_read_and_the_largest_error_of_a_label_counts(cap
     found = read_lines(f"x\n{capsys.readouterr().out}", "04-rolling")
     assert [(label, check.mark, check.found) for label, check in found.items()] == [
         ("eq-a", "✓", "largest error 2.5e-01 (tolerance 5e-01)"),
-        ("eq-b-printed", "≠", "differs by 5.0e-01"),
-        ("eq-c", "✓", "largest error 0.0e+00 (tolerance 1e-12), differs by 5.0e-01"),
+        ("eq-b-printed", "≠", "differs by 5.0e-01 (at least 1e-06)"),
+        ("eq-c", "✓", "largest error 0.0e+00 (tolerance 1e-12), differs by 5.0e-01 (at least 1e-06)"),
         ("eq-d", "✓", "holds"),
-        ("eq-e", "–", "a definition: a name: nothing more"),
+        ("eq-e", "–", "definition, a name: nothing more"),
     ]
     assert all(check.passed and check.page == "04-rolling" for check in found.values())
 
@@ -46,6 +48,9 @@ def test_a_line_of_each_word_is_read_and_the_largest_error_of_a_label_counts(cap
         lambda: agree("eq-a", float("nan"), 1.0),
         lambda: differs("eq-a", 1.0, 1.0),
         lambda: differs("eq-a", float("nan"), 1.0),
+        lambda: differs("eq-a", [torch.ones(1), torch.tensor([math.nan])], torch.zeros(2, 1)),
+        lambda: holds("eq-a", torch.ones(0, dtype=torch.bool)),
+        lambda: holds("eq-a", [True, torch.tensor([True, False])]),
         lambda: holds("eq-a", False),
     ],
 )
@@ -81,7 +86,7 @@ def test_equations_lists_what_executed_chapters_found_and_names_what_is_missing(
         0,
         "eq-a  04-rolling     ✓ largest error 0.0e+00 (tolerance 1e-12)\n1 checked, 0 missing or failed\n",
     )
-    executed(tmp_path, f"{line}eq-b: does not hold\n")
+    executed(tmp_path, f"{line}eq-b: does not hold, FAILED\n")
     status, out = rollpe("equations")
     assert status == 1 and "✗ does not hold" in out
 

@@ -5,10 +5,14 @@ They are the tests of the values of `rollpe.operators` and `rollpe.textbook`.
 
 from __future__ import annotations
 
+import contextlib
+import io
+
+import jupytext
+import matplotlib
 import pytest
 import torch
 
-from chapter_cells import run_cells
 from rollpe import encodings, operators
 from rollpe_book.checks import read_lines
 from shared import DISPLAYED, ROOT
@@ -55,6 +59,29 @@ OTHERS = {  # an even and an odd ring where there is one, other positions, width
 }
 
 
+def run_cells(chapter: str, source: str | None = None, **parameters) -> str:
+    """What the code cells of a chapter print, with these parameters in place of its own.
+
+    Cells that draw a figure are left out. A failed check is an AssertionError, with the output in its notes.
+    """
+    notebook = jupytext.reads(source or (ROOT / f"notebooks/{chapter}.py").read_text("utf8"), "py:percent")
+    names, before, random = {"__name__": chapter}, torch.get_default_dtype(), torch.get_rng_state()
+    with matplotlib.rc_context(), contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            for cell in notebook.cells:
+                if cell.cell_type == "code" and "figure" not in cell.metadata.get("mystnb", {}):
+                    exec(compile(cell.source, chapter, "exec"), names)
+                    if "parameters" in cell.metadata.get("tags", []):
+                        names.update(parameters)
+        except AssertionError as error:
+            error.add_note(out.getvalue())
+            raise
+        finally:
+            torch.set_default_dtype(before)
+            torch.set_rng_state(random)
+    return out.getvalue()
+
+
 @pytest.mark.parametrize(("chapter", "other"), [(name, i) for name in OTHERS for i in range(2)])
 def test_every_equation_is_checked_in_the_cells_of_its_chapter(chapter, other):
     found = read_lines(run_cells(chapter, **OTHERS[chapter][other]))
@@ -81,7 +108,7 @@ def test_a_fault_in_the_library_fails_the_cell_under_its_formula(
     monkeypatch, module, name, fault, chapter, label
 ):
     monkeypatch.setattr(module, name, fault)
-    with pytest.raises(AssertionError, match=label):
+    with pytest.raises(AssertionError, match=f"^{label}: "):
         run_cells(chapter)
 
 
