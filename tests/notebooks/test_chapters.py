@@ -1,4 +1,4 @@
-"""The cells of chapters that train nothing check every equation, for other parameters than the book's, too.
+"""The cells of chapters that train little check every equation, for other parameters than the book's, too.
 
 They are the tests of the values of `rollpe.operators` and `rollpe.textbook`.
 """
@@ -18,6 +18,10 @@ from rollpe_book.checks import read_lines
 from shared import DISPLAYED, ROOT
 
 OTHERS = {  # an even and an odd ring where there is one, other positions, widths and seeds
+    "01-order": (
+        {"epochs": 1, "patch_size": 4, "seed": 1},
+        {"epochs": 2, "patch_size": 1, "seed": 2},
+    ),
     "02-distances": (
         {"d": 6, "bits": 3, "length": 41, "base": 100.0, "seed": 1},
         {"d": 2, "bits": 11, "length": 8, "seed": 2},
