@@ -380,7 +380,7 @@ print(f"the best sum explains {1 - left_over:.1%} of the desired score")
 #
 # Without the cut there is no such limit. Lay the channels out as a sheet of $h \times w$, glue its opposite edges, and
 # roll it in both directions at once. The sheet is then a torus, and a wave travels on it in two dimensions. (The
-# paper's discussion asks for more complex topographies than a ring.) The Kronecker product $\otimes$ rolls the rows by
+# paper's discussion imagines waves over more complex topographies than a ring.) The Kronecker product $\otimes$ rolls the rows by
 # $y$ and the columns by $x$:
 #
 # $$
