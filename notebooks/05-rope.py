@@ -463,6 +463,11 @@ def E(x):
     return torch.view_as_real(w.sqrt() * x_hat).flatten(-2)
 
 
+def fewer(x):
+    """Without the second channel of the constant wave; its first does not turn."""
+    return torch.cat((E(x)[:, :1], rope(E(x)[:, 2:], positions, omega[1:])), dim=1)
+
+
 # %%
 positions = torch.tensor([0, 1, 5, 12, -3])
 q, k = torch.randn(2, 5, n)
@@ -470,12 +475,6 @@ by_hand = torch.tensor([4.0, 0, 2, 0]) / math.sqrt(2)  # of the ring (3, 1)
 found = [embed_in_rope(q), embed_in_rope(torch.tensor([3.0, 1.0]))]
 agree("eq-embedding", found, [E(q), by_hand])
 agree("eq-embedding", E(q).norm(dim=-1), q.norm(dim=-1))
-
-
-# %% tags=["hide-input"]
-def fewer(x):
-    """Without the second channel of the constant wave; its first does not turn."""
-    return torch.cat((E(x)[:, :1], rope(E(x)[:, 2:], positions, omega[1:])), dim=1)
 
 
 # %%

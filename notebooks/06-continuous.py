@@ -444,7 +444,6 @@ equal = basis @ torch.block_diag(small, small) @ basis.T
 examples = [skew, 1e-6 * skew, C - C.T, idle, equal, generator(n), generator(n + 1)]
 
 
-# %% tags=["hide-input"]
 def turned(V, omega):
     planes = rotation_matrix(position * omega)
     return V @ torch.block_diag(planes, torch.eye(len(V) % 2)) @ V.T
@@ -532,18 +531,18 @@ x, step = torch.randn(even), shift_matrix(even)
 nu = (-1.0) ** torch.arange(even) / math.sqrt(even)
 wholes, alone = (-3, 0, 1, 4), torch.outer(nu, nu)
 
+
+def cosine(p):
+    shrunk = 1 - math.cos(math.pi * p / wavelength)
+    return exp(p / wavelength * generator(even)) - shrunk * alone
+
+
 # %% tags=["hide-input"]
 expected = [power(step, p) + (1 - (-1) ** p) * alone for p in wholes]
 found = [roll_matrix(even, wavelength * p, wavelength) for p in wholes]
 agree("eq-nyquist-fixed", found, expected, 1e-11)
 rolled = [continuous_roll(x, wavelength * p, wavelength) for p in wholes]
 agree("eq-nyquist-fixed", rolled, [S @ x for S in expected], 1e-11)
-
-
-# %% tags=["hide-input"]
-def cosine(p):
-    shrunk = 1 - math.cos(math.pi * p / wavelength)
-    return exp(p / wavelength * generator(even)) - shrunk * alone
 
 
 # %% tags=["hide-input"]
