@@ -53,8 +53,7 @@ torch.set_default_dtype(torch.float64)
 #
 # One ring has one direction and one speed. In the brain, waves of several speeds carry several events at a time
 # {cite}`king2021human`. This is the paper's reason for its second variant, multiplexed RollPE (`multiplexed-roll`),
-# which has the highest accuracy in the paper's
-# table.{holds}`printed: multiplexed-roll > axial-rope > roll > learned`
+# which has the highest accuracy in the paper's table.
 #
 # In place of one projection, a token $x$ gets $W$ of them (Eq. 11 of the paper):
 #
@@ -266,9 +265,7 @@ agree("eq-wave-period", [wave_period(*x) for x in sizes], [period(*x) for x in s
 # **A fair control.** Multiplexing also adds projections and makes the logits $W$ times as large, and each of these can
 # change an accuracy by itself. A fair control keeps all projections and lets every wave travel at the *same* speed,
 # which makes it RollPE with the sum of the projections {eq}`eq-multiplexed-control`. The runs do not decide between
-# this control and multiplexed RollPE, on digits or on
-# photographs.{holds}`quick: multiplexed-roll - multiplexed-roll@speeds=[1,1] is open`{holds}`mini: multiplexed-roll@speeds=[1,1] - multiplexed-roll is open`
-# {doc}`16-lie` has the details.
+# this control and multiplexed RollPE, on digits or on photographs. {doc}`16-lie` has the details.
 #
 # ## Two axes: a ring for each
 #

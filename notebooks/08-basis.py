@@ -28,8 +28,7 @@
 # - **Adam also decides whether neighboring channels respond alike.** Early in training the gradient is a slow wave
 #   along the ring: it is nearly the same for neighboring channels. In RollPE's channels a step of Adam keeps most of
 #   the lead of slow waves. In the twin's coordinates it gives all waves equal power. After training RollPE's neighbors
-#   correlate, but not if Adam divides in Fourier
-#   coordinates.{holds}`order neighbors: every run of roll > 0.25; -0.1 < -fourier/roll < 0.1`
+#   correlate, but not if Adam divides in Fourier coordinates.
 
 # %% tags=["parameters"]
 n: int = 16  # channels on the ring [12..32]
@@ -42,7 +41,6 @@ records: str = "_build/records"  # folder for the record
 import itertools
 import json
 import time
-from functools import partial
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -56,7 +54,7 @@ from torch.nn.functional import cross_entropy, unfold
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, holds
 from rollpe_lab.files import write_atomically
-from rollpe_lab.records import environment, find_arrays, now, provenance, read_records
+from rollpe_lab.records import environment, now, provenance
 from rollpe_lab.sources import enter_root
 from rollpe_lab.training import load_dataset
 
@@ -521,9 +519,8 @@ fig
 # ```
 #
 # In RollPE a band grows along the diagonal: channels rise and fall together with their neighbors on the ring. In the
-# twin almost none
-# grows.{holds}`mini@epochs=1,frames=12,warmup_epochs=0.5 neighbors: roll > 0.8; roll-twin < 0.15`{holds}`quick@frames=12,patch_size=1 neighbors: roll > 0.35; roll-twin < 0.1`
-# These are single runs, one seed of each. As both models express the same functions, the functions are not the reason.
+# twin almost none grows. These are single runs, one seed of each. As both models express the same functions, the
+# functions are not the reason.
 #
 # ### The gradient is a slow wave
 #
@@ -570,9 +567,18 @@ agree("eq-position-average", [left(G) for G in rows], library)
 #
 # The outer sums are over images. $\kappa$ is 1 if all $u_p$ of an image are equal, and $1/N$ on average if they are
 # independent. For queries it is close to one before training, because attention is nearly uniform and one label serves
-# all patches.{holds}`order coherence 1: every run of roll > 0.9`{holds}`order-photos coherence 1: every run of roll > 0.9`
-# In text each token has a target of its own. There $\kappa$ is small from the start, and neighbors correlate little
-# ({doc}`10-text`).{holds}`order-text coherence 1: every run of roll < 0.2`{holds}`text neighbors: roll < 0.15`
+# all patches. In text each token has a target of its own. There $\kappa$ is small from the start, and neighbors
+# correlate little ({doc}`10-text`).
+
+# %% tags=["hide-input"]
+from rollpe_lab.evidence import inside, words
+from rollpe_lab.evidence.words import difference, lead, least, most
+
+# Close to one before training, small in text
+started = [f"{data}/roll" for data in ("order", "order-photos", "order-text")]
+assert min(least(arm, inside.coherence(1)) for arm in started[:2]) > 0.9
+assert most(started[2], inside.coherence(1)) < 0.2
+assert words.mean("text/roll", inside.neighbors) < 0.15
 
 # %%
 u = torch.randn(100, 1, n) + 0.2 * torch.randn(100, G, n)  # images, patches, channels
@@ -671,43 +677,62 @@ for name, *values in zip(list(taken)[1:], found, formula, strict=True):
 # `second_moment` does that to queries and keys: same model, same initial weights, same batches, same Adam.
 
 # %%
-from rollpe_lab.evidence.conditions import Evidence
-from rollpe_lab.evidence.measures import measures_table
+from rollpe_lab.evidence.words import measures_table, score
 
-beside = partial(find_arrays, folders=["data/records"])
-evidence = Evidence(read_records("data/records"), arrays=beside)
 arms = {
     "one scale for a ring": "-ring/roll",
-    "channels (Adam as usual)": "roll",
+    "channels (Adam as usual)": "/roll",
     "random basis": "-random/roll",
     "Fourier coordinates": "-fourier/roll",
-    "the twin, Adam as usual": "roll-twin",
+    "the twin, Adam as usual": "/roll-twin",
 }
 tables = []
 for images_of, recipe in {"digits": "order", "photographs": "order-photos"}.items():
-    scopes = {"neighbors": f"{recipe} neighbors", "accuracy (%)": recipe}
-    head = f"{images_of}: second moment in"
-    tables.append(measures_table(evidence, arms, scopes, head))
+    rows = {label: recipe + arm for label, arm in arms.items()}
+    columns = {"neighbors": inside.neighbors, "accuracy (%)": score}
+    tables.append(measures_table(rows, columns, f"{images_of}: second moment in"))
 Markdown("\n\n".join(tables))
 
 # %% [markdown]
-# *Correlation of neighbors and test accuracy on an 8×8 grid, means over runs and their 95 %
-# intervals.*{holds}`order: roll, roll-twin, -ring/roll, -random/roll, -fourier/roll have 8 runs`{holds}`order-photos: roll, roll-twin, -ring/roll, -random/roll, -fourier/roll have 3 runs`
+# *Correlation of neighbors and test accuracy on an 8×8 grid, means over runs and their 95 % intervals.*
 #
 # What Adam divides by decides whether neighbors correlate. In Fourier coordinates their mean correlation is below a
-# tenth, as in the twin.{holds}`order neighbors: -0.1 < -fourier/roll < 0.1; -0.1 < roll-twin < 0.1`{holds}`order-photos neighbors: 0 < -fourier/roll < 0.1; 0 < roll-twin < 0.1`
-# In the other three cases they correlate in every run, as
-# predicted.{holds}`order neighbors: roll - -fourier/roll > 0, Welch 0.016; -random/roll - -fourier/roll > 0, Welch 0.016; -ring/roll - -fourier/roll > 0, Welch 0.016; every run of -ring/roll > 0.1; every run of roll > 0.1; every run of -random/roll > 0.1`{holds}`order-photos neighbors: every run of roll > every run of -fourier/roll; every run of -random/roll > every run of -fourier/roll; every run of -ring/roll > every run of -fourier/roll`
-# On digits the means have the order of {eq}`eq-step-order`. The lead of channels and of one scale over the random basis
-# is exploratory, and the difference between those two is
-# open.{holds}`order neighbors: -ring/roll > roll > -random/roll > -fourier/roll; roll - -random/roll > 0, Welch 0.016; -ring/roll - -random/roll > 0, Welch 0.016; -ring/roll - roll is open, Welch 0.016`
+# tenth, as in the twin. In the other three cases they correlate in every run, as predicted. On digits the means have
+# the order of {eq}`eq-step-order`. The lead of channels and of one scale over the random basis is exploratory, and the
+# difference between those two is open.
+
+
+# %% tags=["hide-input"]
+def leads(a, b):
+    test = difference(a, b, inside.neighbors)
+    return test.difference > 0 and test.p < 0.016  # of three
+
+
+digits, photos = (
+    [data + a for a in arms.values()] for data in ("order", "order-photos")
+)
+one, usual, random, fourier, _ = digits
+# In Fourier coordinates as in the twin
+assert all(
+    abs(words.mean(arm, inside.neighbors)) < 0.1 for arm in (*digits[3:], *photos[3:])
+)
+# In the other three cases neighbors correlate in every run.
+assert all(
+    leads(arm, fourier) and least(arm, inside.neighbors) > 0.1 for arm in digits[:3]
+)
+most_of_fourier = most(photos[3], inside.neighbors)
+assert all(least(arm, inside.neighbors) > most_of_fourier for arm in photos[:3])
+# On digits the means have the order of the formula.
+order = [words.mean(arm, inside.neighbors) for arm in digits[:4]]
+assert order == sorted(order, reverse=True)
+assert leads(usual, random) and leads(one, random) and not leads(one, usual)
+
+# %% [markdown]
 # Queries and keys both line up, in every run:
 
 # %%
-from rollpe_lab.evidence.inside import kept
-
 for recipe, which in itertools.product(("order", "order-photos"), ("query", "key")):
-    runs = kept(evidence, recipe, "roll", f"{which}_correlation")
+    runs = inside.kept(f"{recipe}/roll", f"{which}_correlation")
     near = [run[..., 1].mean() for run in runs]  # distance 1
     print(f"{recipe:12} {which:5}: neighbors {min(near):.2f} to {max(near):.2f}")
     assert min(near) > 0.25
@@ -717,7 +742,7 @@ for recipe, which in itertools.product(("order", "order-photos"), ("query", "key
 # without a penalty:
 
 # %%
-from rollpe_lab.evidence.words import lead, runs_by_arm, values
+from rollpe_lab.evidence.words import runs_by_arm, values
 from rollpe_lab.files import markdown
 
 sets = {
@@ -745,42 +770,46 @@ Markdown(markdown(rows))
 #   by 0.81 points, with an interval that nearly reaches zero (exploratory).
 # - **Under Muon**, whose step is the same in every basis, the difference is open, as theory says.
 #
-# That order itself helps or harms a classifier is not shown. On digits the differences of RollPE with Adam in other coordinates are
-# open.{holds}`order: -fourier/roll - roll is open, Welch 0.0125; -random/roll - roll is open, Welch 0.0125; -ring/roll - roll is open, Welch 0.0125`
-# On photographs, after two epochs, all runs of the other four cases classify better than all with channels, also with
-# one scale, where neighbors
-# correlate (exploratory).{holds}`order-photos: every run of roll-twin > every run of roll; every run of -fourier/roll > every run of roll; every run of -random/roll > every run of roll; every run of -ring/roll > every run of roll`{holds}`order-photos neighbors: every run of -ring/roll > 0.8`
-# {doc}`18-inside` asks when the order comes and goes, and whether it makes a map.
+# That order itself helps or harms a classifier is not shown. On digits the differences of RollPE with Adam in other
+# coordinates are open. On photographs, after two epochs, all runs of the other four cases classify better than all with
+# channels, also with one scale, where neighbors correlate (exploratory). {doc}`18-inside` asks when the order comes and
+# goes, and whether it makes a map.
 
 # %% tags=["hide-input"]
-four, eight, photos, text = (
+four, eight, both, text = (
     lead(*((f"{name}/roll-twin", f"{name}/roll") for name in names))
     for names in sets.values()
 )
-assert [f"{found.mean:.2f}" for found in (four, eight, photos)] == [
+assert [f"{found.mean:.2f}" for found in (four, eight, both)] == [
     *("1.25", "3.98", "0.81")
 ]
-assert min(four.low, eight.low, photos.low) > 0 and text.low < 0 < text.high
-assert photos.low < 0.2 and (four.n, eight.n) == (20, 31)
+assert min(four.low, eight.low, both.low) > 0 and text.low < 0 < text.high
+assert both.low < 0.2 and (four.n, eight.n) == (20, 31)
 each = [lead((f"{n}/roll-twin", f"{n}/roll")) for names in sets.values() for n in names]
 assert all(found.mean > 0 for found in each)  # of text, less is better
 assert all(found.low < 0 < found.high for found in each[-4:])
 pairs = [(run, runs_by_arm().get(run.replace("-twin", ""))) for run in runs_by_arm()]
-both = {
+trained = {
     run.split("/")[0]
     for run, plain in pairs
     if run.endswith("/roll-twin")
     and plain
     and len(plain.keys() & runs_by_arm()[run]) > 2
 }
-left_out = {name for name in both if "muon" in name or "topography" in name}
-assert both - left_out == {name for names in sets.values() for name in names}
+left_out = {name for name in trained if "muon" in name or "topography" in name}
+assert trained - left_out == {name for names in sets.values() for name in names}
 planned = "quick@patch_size=1,qkv_bias=false"
 twin, roll = (values(f"{planned}/{arm}") for arm in ("roll-twin", "roll"))
 fresh = [twin[seed] - roll[seed] for seed in range(10, 18)]
 assert ttest_1samp(fresh, 0).pvalue < 0.05 and np.mean(fresh) > 0
 for name in left_out - {"quick@topography=ring"}:  # under Muon
     assert lead((f"{name}/roll-twin", f"{name}/roll")).p > 0.05
+# With Adam in other coordinates the differences on digits are open.
+others = (one, random, fourier)
+assert all(difference(arm, usual).p > 0.0125 for arm in others)
+# On photographs all runs of the other four cases classify better.
+assert all(least(arm) > most(photos[1]) for arm in (photos[0], *photos[2:]))
+assert least(photos[0], inside.neighbors) > 0.8
 
 # %% [markdown]
 # ```{admonition} In short
@@ -791,5 +820,5 @@ for name in left_out - {"quick@topography=ring"}:  # under Muon
 # - Early in training all patches need nearly the same change. If their tokens have a part in common, the gradient for
 #   queries is a slow wave along the ring.
 # - In channels and in a random basis Adam keeps the lead of slow waves. In Fourier coordinates it does not, and there
-#   neighbors do not correlate.{holds}`order neighbors: every run of roll > 0.1; every run of -random/roll > 0.1; -0.1 < -fourier/roll < 0.1`
+#   neighbors do not correlate.
 # ```

@@ -1,34 +1,36 @@
 """The ledger: disputable claims of the paper and of the three teaching documents, with computed verdicts.
 
 claims.yaml holds each claim, the finding that would refute it and its rule, but no verdict. The checks of
-displayed equations (`rollpe_book.checks`) decide mathematical claims, conditions on records
-(`rollpe_lab.evidence.conditions`) empirical ones. Rules are written before the results that they use; the
-page of errata names the exceptions.
+displayed equations (`rollpe_book.checks`) decide mathematical claims, rules on runs (`rollpe_book.rules`)
+empirical ones. Rules are written before the results that they use; the page of errata names the exceptions.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
+from urllib.parse import unquote
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rollpe.errors import InputError
 from rollpe_book.checks import Check
-from rollpe_lab.evidence.conditions import Arrays, Evidence, Scope, judge, objection
-from rollpe_lab.evidence.table import LARGE
+from rollpe_book.rules import RULES, Decision
+from rollpe_lab.evidence import inside, words
+from rollpe_lab.evidence.table import PAPER_TABLE_1, arms_of
+from rollpe_lab.evidence.words import Measure
 from rollpe_lab.files import markdown
 from rollpe_lab.records.record import Record
-from rollpe_lab.statistics import seeds_needed
+from rollpe_lab.statistics import summarize
 
 CLAIMS = Path(__file__).with_suffix(".yaml")
-Decision = Literal["reproduced", "corrected", "refuted", "undecided", "not tested"]
 VERDICTS: tuple[Decision, ...] = get_args(Decision)
 EVIDENCE = ("formulas", "on the paper's table", "by training")
 
@@ -77,101 +79,123 @@ class Checks(_Strict):
         return "reproduced" if self.holds else "corrected" if self.corrected_by else "refuted", grounds, False
 
 
-class Rule(_Strict):
-    """A rule of claims.yaml: the condition for each verdict, with what the page says of it.
+class Quantity(NamedTuple):
+    """What a rule is about: of a run, its words and its unit."""
 
-    words: the rule as the page shows it. result: the finding. {names} in them stand for what a claim gives.
-    All conditions joined by " & " must hold.
-    """
-
+    read: Measure
     words: str
-    result: str
-    verdicts: tuple[tuple[Decision, str, str], ...]
+    unit: str = ""
 
 
-@cache
-def _rules() -> dict[str, Rule]:
-    return {name: Rule.model_validate(rule) for name, rule in _contents(CLAIMS)["rules"].items()}
+def _overfitting(run: Record) -> float | None:
+    return None if run.plain_train_loss is None else run.test.loss - run.plain_train_loss
+
+
+def _map(run: Record) -> float | None:
+    """One bump of varying strength correlates neighbors as well, in one direction; a map has two."""
+    enough, lead = inside.directions(run), inside.lead_beyond_first(run)
+    return None if enough is None else lead if enough > 2 else 0.0
+
+
+QUANTITIES = {
+    "accuracy": Quantity(words.score, "test accuracy", "points"),
+    "extrapolation": Quantity(
+        lambda run: None if (bits := words.lost(64, 512)(run)) is None else -bits,
+        "bits per character in windows of 64 characters minus those in windows of 512",
+        "bits",
+    ),
+    "overfitting": Quantity(_overfitting, "test loss minus loss on plain training images", "nats"),
+    "speed": Quantity(  # a difference of 100 ln is one in percent
+        lambda run: 100 * math.log(run.throughput), "training speed on one device", "percent"
+    ),
+    "neighbors": Quantity(
+        inside.lead_of_neighbors,
+        "correlation of neighbors on the ring, in trained queries and keys, minus that of any two channels,",
+    ),
+    "map": Quantity(
+        _map,
+        "the same without the first component, or 0 for a run with fewer than two directions,",
+    ),
+    "falling": Quantity(
+        inside.falls(16),
+        "minus Spearman's correlation of distance and trained bias on the score, over 16 tokens back,",
+    ),
+    "later": Quantity(
+        inside.later,
+        "share of attention on patches later in raster order, minus the share on earlier ones,",
+    ),
+}
 
 
 class Judged(_Strict):
     """How records decide a claim.
 
-    rule: by its name in claims.yaml. of: the scope, and the arm or the difference of two that the rule is
-    about. margin: what counts as a difference. seeds: the smallest number of seeds in each arm.
-    example: one case of a claim that something is possible: it can reproduce the claim, never refute it.
+    rule: a name in `rollpe_book.rules.RULES`. of: the recipe, or printed for Table 1, and one arm or two;
+    for ``near_printed`` the second is Table 1's. of_what: a name in QUANTITIES. margin: what counts as a
+    difference. seeds: the smallest number of seeds in each arm. example: one case of a claim that something
+    is possible: it can reproduce the claim, never refute it.
     """
 
     rule: str
-    of: str
-    margin: float | None = None
+    of: tuple[str, ...] = Field(min_length=2, max_length=3)
+    of_what: str = "accuracy"
+    margin: float
     seeds: int = Field(3, ge=1)
     example: bool = False
 
     @model_validator(mode="after")
-    def _conditions_can_be_read(self) -> Judged:
-        if self.rule not in _rules():
-            raise ValueError(f"{self.rule!r} is no rule: use one of {', '.join(_rules())}")
-        for condition in (self._enough, *(c for _, conditions, _ in self._verdicts() for c in conditions)):
-            objection(condition, Evidence([]))
+    def _known(self) -> Judged:
+        if self.rule not in RULES or self.of_what not in QUANTITIES:
+            raise ValueError(f"{self.rule!r} is no rule, or {self.of_what!r} is nothing that runs have")
+        if self.recipe == "printed" and not {*self.arms} <= PAPER_TABLE_1.keys():
+            raise ValueError(f"Table 1 prints no {' or no '.join(self.arms)}")
         return self
 
     @property
-    def scope(self) -> Scope:
-        return Scope(self.of.partition(": ")[0])
+    def recipe(self) -> str:
+        return self.of[0]
 
     @property
-    def arms(self) -> list[str]:
-        """What is compared; first what a claim says is ahead."""
-        arms = self.of.partition(": ")[2].split(" - ")
-        return arms[::-1] if self.scope.measure.fewer else arms
-
-    @property
-    def _enough(self) -> str:
-        return f"{self.scope.text}: {', '.join(self.arms)} have at least {self.seeds} runs"
-
-    def _names(self) -> dict[str, Any]:
-        """What the {names} of a rule stand for."""
-        scope, recipe, (a, *b) = self.scope, f"recipe {self.scope.recipe}", self.arms
-        place = "in Table 1 as printed" if scope.text == "printed" else f"under {recipe}"
-        names = {"scope": scope.text, "a": a, "b": "".join(b), "recipe": recipe, "place": place}
-        names |= {"measure": scope.words, "unit": scope.measure.unit, "of_recipe": scope.recipe}
-        names["lead"] = "b − a" if scope.measure.fewer else "a − b"
-        names["what"] = f"{scope.words} of {a} against {names['b']} {place}, at least {self.seeds} seeds each"
-        return self.model_dump() | names
-
-    def _verdicts(self) -> list[tuple[Decision, list[str], str]]:
-        """Each verdict with the conditions that must all hold for it."""
-        names, verdicts = self._names(), _rules()[self.rule].verdicts
-        return [
-            (verdict, condition.format(**names).split(" & ") if condition else [], text)
-            for verdict, condition, text in verdicts
-        ]
+    def arms(self) -> tuple[str, ...]:
+        """Whose runs are needed."""
+        return self.of[1:2] if self.rule == "near_printed" else self.of[1:]
 
     def words(self) -> str:
         """The rule in words."""
-        words = _rules()[self.rule].words.format(**self._names())
-        return words.replace("refuted if", "one example, so left open if") if self.example else words
+        what, name = QUANTITIES[self.of_what], self.rule.replace("_", " ")
+        place = "in Table 1 as printed" if self.recipe == "printed" else f"under recipe {self.recipe}"
+        arms = " and ".join(self.of[1:]) + (" as printed" if self.rule == "near_printed" else "")
+        margin = f"margin {self.margin} {what.unit}".strip()
+        text = f"{name}, {margin}: {what.words} of {arms} {place}, at least {self.seeds} seeds each"
+        return f"{text}; one example, so it is never refuted" if self.example else text
 
-    def decide(self, evidence: Evidence) -> tuple[Decision, str]:
-        """The first verdict whose condition holds, and why. InputError if runs are missing."""
-        enough = judge(self._enough, evidence)
-        if not enough.holds:
-            return "not tested", enough.text
-        found = self._names() | enough.numbers | {"n": " + ".join(map(str, enough.numbers["counts"]))}
-        for verdict, conditions, text in self._verdicts():
-            findings = [judge(condition, evidence) for condition in conditions]
-            for finding in findings:
-                found = finding.numbers | found
-            if all(finding.holds for finding in findings):
-                fell_alone = self.example and verdict == "refuted"
-                return "undecided" if fell_alone else verdict, self._told(text, found)
-        return "undecided", self._told("{result}", found)
+    def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
+        """The verdict, and why. InputError if runs may not be compared."""
+        samples = self._printed() if self.recipe == "printed" else self._values(records)
+        short = [
+            f"{arm} has {n} of {self.seeds} seeds"
+            for arm, n in ((arm, summarize(v).n if v else 0) for arm, v in samples.items())
+            if n < self.seeds
+        ]
+        if short:
+            return "not tested", f"recipe {self.recipe}: {', '.join(short)}"
+        a, b = *samples.values(), *([None] if len(samples) < 2 else [])
+        b = PAPER_TABLE_1[self.of[2]] if self.rule == "near_printed" else b
+        verdict, found = RULES[self.rule](a, b, self.margin, QUANTITIES[self.of_what].unit)
+        return "undecided" if self.example and verdict == "refuted" else verdict, found
 
-    def _told(self, text: str, found: dict[str, Any]) -> str:
-        if "{needed}" in text and self.margin:
-            found["needed"] = seeds_needed(found["spread"], self.margin)
-        return text.replace("{result}", _rules()[self.rule].result).format(**found)
+    def _printed(self) -> dict[str, Any]:
+        return {arm: PAPER_TABLE_1[arm] for arm in self.arms}
+
+    def _values(self, records: Sequence[Record]) -> dict[str, Any]:
+        """The quantity of every run that has it, by arm."""
+        runs = {unquote(slug): [*arm.values()] for slug, arm in arms_of(records, self.recipe).items()}
+        own = {arm: runs.get(arm, []) for arm in self.arms}
+        devices = {run.environment.device_name for arm in own.values() for run in arm}
+        if self.of_what == "speed" and len(devices) > 1:
+            raise InputError("the runs were timed on different devices")
+        read = QUANTITIES[self.of_what].read
+        return {arm: [v for run in found if (v := read(run)) is not None] for arm, found in own.items()}
 
 
 # The ledger
@@ -181,7 +205,7 @@ class Claim(_Strict):
     """One claim, in our words, with its place and the rule that decides it.
 
     refuted_by: the finding that would refute it. Exactly one of: checks (labels of displayed equations),
-    records (conditions on runs), needs (why it is not tested, and what would decide it).
+    records (a rule on runs), needs (why it is not tested, and what would decide it).
     quote: the sentence itself, verbatim, of every claim that checks contradict. instead: the correct
     statement, shown if the verdict is corrected or refuted. also: other places of the same claim.
     """
@@ -214,21 +238,17 @@ class Claim(_Strict):
         """The kind of evidence that decides it, one of EVIDENCE; "" for a claim without a rule."""
         if self.records is None:
             return "formulas" if self.checks else ""
-        return "on the paper's table" if self.records.scope.text == "printed" else "by training"
+        return "on the paper's table" if self.records.recipe == "printed" else "by training"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim with its verdict. broken: a check failed that should pass.
-
-    meanwhile: what other recipes show of a claim that waits for the paper's.
-    """
+    """A claim with its verdict. broken: a check failed that should pass."""
 
     claim: Claim
     verdict: Decision
     grounds: str
     broken: bool = False
-    meanwhile: str = ""
 
 
 def sources(path: Path = CLAIMS) -> dict[str, str]:
@@ -251,56 +271,20 @@ def ledger(
     checks: dict[str, Check],
     records: Sequence[Record],
     claims: Sequence[Claim] | None = None,
-    arrays: Arrays = lambda record: {},
 ) -> list[Verdict]:
-    """The verdict on every claim, computed from the checks of equations (`read_checks`) and from records.
-
-    arrays: the arrays beside a record (`rollpe_lab.records.find_arrays`); without it rules on arrays lack
-    runs.
-    """
-    evidence = Evidence(records, arrays=arrays)
-    return [_verdict(claim, checks, evidence) for claim in (load_claims() if claims is None else claims)]
+    """The verdict on every claim, computed from the checks of equations (`read_checks`) and from records."""
+    return [_verdict(claim, checks, records) for claim in (load_claims() if claims is None else claims)]
 
 
-def _verdict(claim: Claim, checks: dict[str, Check], evidence: Evidence) -> Verdict:
+def _verdict(claim: Claim, checks: dict[str, Check], records: Sequence[Record]) -> Verdict:
     if claim.checks:
         return Verdict(claim, *claim.checks.decide(checks))
     if claim.records is None:
         return Verdict(claim, "not tested", claim.needs or "")
     try:
-        verdict, grounds = claim.records.decide(evidence)
-    except InputError as reason:  # runs are missing, or may not be compared
-        verdict, grounds = "not tested", str(reason)
-    meanwhile = _meanwhile(claim.records, evidence) if verdict == "not tested" else ""
-    return Verdict(claim, verdict, grounds, meanwhile=meanwhile)
-
-
-OTHERS = {
-    "short@learning_rate=0.0005": "50 epochs of the paper's model at the rate 0.0005",
-    "short": "50 epochs of the paper's model at the rate 0.001",
-    "mini": "10 epochs of a small one",
-    "ladder@epochs=30": "30 epochs of it",
-    "ladder@depth=10": "10 epochs with twice the blocks",
-    "ladder@pool=token": "10 epochs with a class token",
-    "ladder@depth=10,pool=token": "10 epochs with both",
-}
-"""Recipes on CIFAR-100 beside the one that claims are judged by."""
-
-
-def _meanwhile(rule: Judged, evidence: Evidence) -> str:
-    """The difference that a rule on the paper's model asks for, under other recipes; "" of another rule."""
-    if rule.scope.recipe not in LARGE or rule.scope.name or len(rule.arms) < 2:
-        return ""
-    found = []
-    for recipe, words in OTHERS.items():
-        scope = Scope(recipe, evidence)
-        runs = [len(scope.runs(arm)) for arm in rule.arms]
-        if min(runs):
-            difference = " - ".join(rule.arms)
-            alone = f"{scope.mean(difference):+.2f} points" if min(runs) < 2 else ""
-            result = alone or scope.test(difference)["interval"]
-            found.append(f"{result} after {words} (n = {' + '.join(map(str, runs))})")
-    return "; ".join(found) and f"{' − '.join(rule.arms)} under other recipes: {'; '.join(found)}"
+        return Verdict(claim, *claim.records.decide(records))
+    except InputError as reason:  # runs may not be compared
+        return Verdict(claim, "not tested", str(reason))
 
 
 def counts(verdicts: Iterable[Verdict]) -> dict[str, int]:
@@ -336,7 +320,9 @@ def summary(verdicts: Sequence[Verdict]) -> str:
         "- **Not tested**: its runs are missing, or models that are not trained here.",
         "",
         f"{tested} claims have a statistical test on runs or printed results as their rule. Each test counts "
-        "by itself: no correction is made for their number.",
+        "by itself: no correction is made for their number. The rules, of a, said to be ahead, and b:",
+        "",
+        *(f"- *{name.replace('_', ' ')}*: {_sentence(rule.__doc__ or '')}" for name, rule in RULES.items()),
     ]
     if broken := [v.claim.id for v in verdicts if v.broken]:
         lines += ["", f"**Checks failed** that these claims rest on: {', '.join(broken)}."]
@@ -366,7 +352,6 @@ def details(v: Verdict) -> dict[str, str]:
         INSTEAD: (c.instead or "") if fell else "",
         "Kind": c.kind,
         grounds: v.grounds,
-        "Meanwhile": v.meanwhile,
         "Refuted by" if fell else "Would be refuted by": c.refuted_by,
         "Rule": c.records.words() if c.records else "",
     }

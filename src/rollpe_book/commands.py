@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from rollpe_book import chapters
 from rollpe_book.chapters import stamp
 from rollpe_book.checks import pages_of_equations, read_checks
 from rollpe_lab.commands.options import PATH, all_records, files_option, read_option, record_folders
-from rollpe_lab.records.store import find_arrays
 from rollpe_lab.sources import find_root
 
 
@@ -145,10 +143,7 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
     """
     from rollpe_book.claims import counts, ledger, to_markdown  # noqa: PLC0415
 
-    folders = record_folders(records)
-    verdicts = ledger(
-        read_checks(find_root()), all_records(folders), arrays=partial(find_arrays, folders=folders)
-    )
+    verdicts = ledger(read_checks(find_root()), all_records(record_folders(records)))
     if full:
         click.echo(to_markdown(verdicts))
     for verdict, number in counts(verdicts).items():

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 
 import numpy as np
+from scipy.stats import ttest_ind
 
+from rollpe_book.checks import Check
+from rollpe_book.claims import ledger
+from rollpe_lab.bench import newest_by_device
+from rollpe_lab.evidence.inside import jump, neighbors, roughness
 from rollpe_lab.evidence.table import PAPER_TABLE_1
-from rollpe_lab.evidence.words import held_out, lead, mean, runs_by_arm, training_loss, values
-from rollpe_lab.records import find_arrays
+from rollpe_lab.evidence.words import (
+    adjusted,
+    arrays_of,
+    at,
+    bits,
+    difference,
+    held_out,
+    lead,
+    least,
+    lost,
+    mean,
+    means,
+    measured,
+    most,
+    runs_by_arm,
+    training_loss,
+    values,
+    verdict,
+)
+from rollpe_lab.records import read_records
 from rollpe_lab.training import load_recipe
-from shared import ROOT
+from shared import DISPLAYED, ROOT
 
 TABLE, ROPE, ROLL = "learned", "axial-rope", "roll"
 RANGE = "axial-rope@wavelengths=[2.0,16.0]"
@@ -23,10 +47,6 @@ def says(page: str, sentence: str) -> bool:
     return " ".join(sentence.split()) in re.sub(r"\s+", " ", (ROOT / page).read_text(encoding="utf-8"))
 
 
-def rounded(*arms: str) -> list[float]:
-    return [round(mean(arm), 1) for arm in arms]
-
-
 def gap(recipe: str):
     """RoPE − table."""
     return lead((f"{recipe}/{ROPE}", f"{recipe}/{TABLE}"))
@@ -34,7 +54,7 @@ def gap(recipe: str):
 
 def test_the_gap_to_the_table_is_open() -> None:
     assert says("README.md", "has no gap after ten epochs, 40.4 and 40.9 %.")
-    assert rounded(f"mini/{ROPE}", f"mini/{TABLE}") == [40.4, 40.9] and gap("mini").mean < 0
+    assert means(f"mini/{ROPE}", f"mini/{TABLE}") == [40.4, 40.9] and gap("mini").mean < 0
     assert says(
         "README.md", "After thirty, where it reaches 55 %, one pair of runs has RoPE 0.8 points ahead."
     )
@@ -59,11 +79,11 @@ def test_on_digits_a_table_falls_behind_because_it_starts_small() -> None:
     )
     for page in ("README.md", "book/index.md"):
         assert says(page, "the same table has 96.5 % in place of 81.7 %, and RoPE has 92.2 %.")
-    assert rounded(large, small, rope) == [96.5, 81.7, 92.2]
+    assert means(large, small, rope) == [96.5, 81.7, 92.2]
     assert says("book/encodings.md", "with `std=1.0` it is ahead of RoPE there")
     assert lead((rope, small)).low > 5 and lead((large, rope)).low > 2
     assert says("book/index.md", "and adds it to patches whose root mean square is 0.65.")
-    sizes = find_arrays(runs_by_arm()[small][500], [ROOT / "data/records"])["frame_token_rms"]
+    sizes = arrays_of(runs_by_arm()[small][500])["frame_token_rms"]
     assert [round(float(size), 2) for size in sizes[0]] == [0.65, 0.02]
     assert says("book/index.md", "With three blocks, four times as many steps help as much.")
     longer = [f"quick-why@epochs=32,learning_rate={arm}" for arm in (f"0.004/{TABLE}", f"0.0005/{ROPE}")]
@@ -91,9 +111,9 @@ def test_rollpe_and_rope_on_digits_depend_on_the_rate() -> None:
     assert lead((f"quick/{ROLL}", f"quick/{ROPE}")).low > 0
     assert says("README.md", "With the best rate for each it is open, 94.2 and 93.6 %.")
     own = f"quick-spacing@learning_rate=0.001/{ROLL}", f"quick-spacing/{ROPE}"
-    assert rounded(*own) == [94.2, 93.6] and lead(own).p > 0.05
+    assert means(*own) == [94.2, 93.6] and lead(own).p > 0.05
     assert says("README.md", "RoPE with waves of 2 to 16 patches, which has 96.0 %.")
-    assert rounded(f"quick-spacing/{RANGE}", f"quick-twist/{ROLL}") == [96.0, 95.8]
+    assert means(f"quick-spacing/{RANGE}", f"quick-twist/{ROLL}") == [96.0, 95.8]
 
 
 def test_the_twin_is_ahead_on_digits() -> None:
@@ -194,3 +214,172 @@ def test_the_faulty_runs_are_those_of_cudnns_attention() -> None:
     assert all(abs(a - float(b)) < 0.02 for a, b in zip(faulty, losses["cuDNN"], strict=True))
     assert says("data/README.md", "4.47, 4.34 and 4.24 with cuDNN, as the faulty run does to 0.02")
     assert says("data/README.md", "4.44, 4.23 and 4.10 without it")
+
+
+MINI = ("none", TABLE, ROPE, ROLL, "roll-twin", "multiplexed-roll")
+AT_12 = [f"quick/{arm}" for arm in (ROPE, ROLL, TABLE)]
+AT_48 = [f"mini/{arm}" for arm in (TABLE, "none", ROPE, ROLL)]
+
+
+def decided() -> dict[str, str]:
+    """The ledger if every equation's check passes, as it does in a book that was built."""
+    passed = {label: Check(label, "", "✓", "") for _, _, label in DISPLAYED}
+    return {v.claim.id: v.verdict for v in ledger(passed, read_records(ROOT / "data/records"))}
+
+
+def test_the_ledger_says_what_pages_say_of_it() -> None:
+    verdicts = decided()
+    for page in ("README.md", "book/index.md"):
+        assert says(page, "RollPE is RoPE with equally spaced frequencies in another basis.")
+    assert verdicts["paper-theorem-1"] == verdicts["paper-theorem-1-proof"] == "corrected"
+    assert says("README.md", "The paper's proof misses even rings.")
+    assert says("README.md", "Exactly. The score of a rolled query and a rolled key depends on their offset")
+    assert verdicts["paper-roll-relative"] == "reproduced"
+    assert says("notebooks/19-ablations.py", "learned positions are especially good here is undecided.")
+    assert verdicts["order-learned-absolute-tasks"] == "undecided"
+    assert says(
+        "book/errata.md", "fails where RoPE goes on is refuted on text, and was reproduced on digits."
+    )
+    kept = {arm: above_chance(f"quick/{arm}", 16) for arm in (ROPE, "shaw")}
+    assert verdicts["equivariance-shaw-no-extrapolation"] == "refuted"
+    assert ttest_ind(kept[ROPE], kept["shaw"], equal_var=False, alternative="greater").pvalue < 0.025
+    assert says("book/errata.md", "reproduced on text, and was undecided on digits.")
+    assert verdicts["order-relative-extrapolates"] == "reproduced"
+    kept = {arm: above_chance(f"quick/{arm}", 12) for arm in ("shaw", TABLE)}
+    assert ttest_ind(kept["shaw"], kept[TABLE], equal_var=False).pvalue > 0.05
+    assert says("book/errata.md", "they extrapolate better than a table; it leaves this undecided.")
+    assert verdicts["order-sinusoid-extrapolates"] == "undecided"
+    more = difference("text/learned", "text/sinusoidal", lost(64, 512))
+    assert more.low > 0 and most("text/sinusoidal@scale=0.1") < least("text/sinusoidal")
+    assert says("book/errata.md", "Characters test neither, so the claims are not tested.")
+    untested = verdicts["circles-rope-text-benchmarks"], verdicts["equivariance-shaw-translation"]
+    assert untested == ("not tested", "not tested")
+
+
+def above_chance(arm: str, pixels: int) -> list[float]:
+    """What is left at another size of the accuracy above guessing among ten."""
+    sizes, trained = values(arm, at(pixels)), values(arm)
+    return [(sizes[seed] - 10) / (trained[seed] - 10) for seed in sizes]
+
+
+def test_in_the_small_model_no_encoding_is_clearly_ahead() -> None:
+    for page in ("README.md", "book/index.md"):
+        assert says(page, "neither is clearly more accurate than the other, or than a learned table.")
+    assert says("book/encodings.md", "on CIFAR-100 the differences among the three are open.")
+    pairs = itertools.combinations((TABLE, ROPE, ROLL), 2)
+    assert {verdict(f"mini/{a}", f"mini/{b}") for a, b in pairs} == {"open"}
+    assert says("book/encodings.md", "RoPE and the table are clearly better than no encoding there.")
+    assert {verdict(f"mini/{arm}", "mini/none") for arm in (ROPE, TABLE)} == {"clear"}
+    assert says("book/index.md", "the learned table has the highest mean, and its lead over RoPE and RollPE")
+    assert says("book/encodings.md", "On CIFAR-100 the learned table has the highest mean")
+    assert max(MINI, key=lambda arm: mean(f"mini/{arm}")) == TABLE
+    assert says("book/objections.md", "the best encoding is less than six points ahead of none.")
+    assert mean(f"mini/{TABLE}") - mean("mini/none") < 6
+    assert says(
+        "book/objections.md", "With four runs each on CIFAR-100, RollPE is between a third of a point"
+    )
+    found = difference(f"mini/{ROLL}", f"mini/{ROPE}")
+    assert round(found.low, 1) == -2 and abs(found.high - 1 / 3) < 0.05
+    assert len(values(f"mini/{ROLL}")) == len(values(f"mini/{ROPE}")) == 4
+    assert says("book/index.md", "RoPE and both forms of RollPE are far ahead of the learned table.")
+    table, *others = (printed.mean for printed in PAPER_TABLE_1.values())
+    assert min(others) - table > 5
+
+
+def test_the_channels_of_rollpe_line_up() -> None:
+    for page in ("README.md", "book/index.md"):
+        assert says(page, "The twin's channels stay almost uncorrelated.")
+    assert most("mini/roll-twin", neighbors) < 0.15 and 0.3 < least(f"mini/{ROLL}", neighbors)
+    assert says("README.md", "RollPE's channels stay almost uncorrelated, too, if Adam divides in Fourier")
+    assert says("book/index.md", "RollPE's neighbors do not correlate, either, when Adam divides in Fourier")
+    assert says("book/objections.md", "Under Adam in Fourier coordinates RollPE does not have it, under Muon")
+    fourier = mean("order-fourier/roll", neighbors), mean("order-photos-fourier/roll", neighbors)
+    assert least("order/roll", neighbors) > 0.25 and abs(fourier[0]) < 0.1 > fourier[1] > -0.1
+    assert mean("order-photos-muon/roll-twin", neighbors) > 0.5
+    for page in ("index", "objections"):
+        assert says(f"book/{page}.md", "weaker or absent.")
+    assert says("book/encodings.md", "in a grid of $4 \\times 4$ patches, nor with a class token.")
+    assert most("order-token/roll", neighbors) < 0.1 and mean("quick/roll", neighbors) < 0.05
+    assert least("order-photos/roll", neighbors) > most("order-photos-token/roll", neighbors)
+    assert says(
+        "book/encodings.md", "the queries and keys of every run are smoother along the ring than those"
+    )
+    smoothest = min(least(f"mini/{arm}", roughness) for arm in ("roll-twin", ROPE))
+    assert most("mini/roll", roughness) < smoothest and mean("mini/roll", roughness) < 0.5
+
+
+def test_which_encoding_to_use_for_images() -> None:
+    page = "book/encodings.md"
+    assert says(page, "with `wavelengths=(2, 16)` it scores 96.0 %, with its own 93.6 %.")
+    ring = f"quick-spacing/{RANGE}", f"quick-spacing/{ROPE}"
+    assert means(*ring) == [96.0, 93.6] and verdict(*ring) == "clear"
+    assert says(page, "29.6 % against 24.3 %. RoPE and RollPE have 24.0 % and 24.9 %.")
+    assert means(*AT_48, measure=at(48)) == [29.6, 24.3, 24.0, 24.9]
+    assert adjusted(*AT_48[:2], at(48)) < 0.05
+    assert says(page, "On digits RoPE, with 50.8 %, is better than RollPE, with 22.2 %. The table has 33.3 %")
+    assert means(*AT_12, measure=at(12)) == [50.8, 22.2, 33.3] and adjusted(*AT_12[:2], at(12)) < 0.05
+    assert says(page, "No other difference among the three survives the correction")
+    pairs = [(pair, 48) for pair in itertools.combinations([AT_48[0], *AT_48[2:]], 2)]
+    pairs += [((arm, AT_12[2]), 12) for arm in AT_12[:2]]
+    assert min(adjusted(*pair, at(size)) for pair, size in pairs) > 0.05
+    for name in ("encodings", "objections"):
+        assert says(f"book/{name}.md", "LieRE has the highest mean")
+    digits = [arm for arm in runs_by_arm() if arm.startswith("quick/")]
+    assert max(digits, key=mean) == "quick/lie"
+    assert says(
+        "book/objections.md", "**Mixed RoPE, LieRE and learned frequencies are missing on CIFAR-100.**"
+    )
+    assert not measured("mini/mixed-rope") and not measured("mini/lie")
+    assert says(page, 'unless `scale="sqrt"`, which is better in every run on CIFAR-100.')
+    assert least("mini/multiplexed-roll@scale=sqrt") > most("mini/multiplexed-roll")
+    assert says("book/objections.md", "94.2 % there, 95.8 % at twice the rate, with other seeds.")
+    assert means("quick-spacing@learning_rate=0.001/roll", "quick-twist/roll") == [94.2, 95.8]
+    cost = {t.name: t.ratio for t in newest_by_device(ROOT / "data/benchmarks")["cpu"].encodings}
+    assert says(page, "the learned table, RoPE and RollPE add at most one percent to a training step.")
+    assert max(cost[arm] for arm in (TABLE, ROPE, ROLL)) < 1.01
+    assert says(page, "and `shaw-kv` add a sixth or more.")
+    assert min(cost[arm] for arm in ("lie", "multiplexed-roll", "shaw-kv")) > 7 / 6
+
+
+def test_which_encoding_to_use_for_text() -> None:
+    page, ring = "book/encodings.md", "text-waves/rope@wavelengths=[2.0,64.0]"
+    assert says(page, "2.52, 2.50 and 2.48 bits per character. The learned table needs 2.73.")
+    four = [f"text/{arm}" for arm in ("rope", "roll", "shaw", TABLE)]
+    assert means(*four, digits=2) == [2.52, 2.50, 2.48, 2.73]
+    assert least(four[3]) > max(map(most, four[:3]))
+    assert says(page, "they need 2.51 bits, RoPE 3.64.")
+    assert says(page, "`wavelengths=(2, 64)` needs 2.72. ALiBi (`alibi`) loses nothing")
+    longer = ("text/shaw", "text/rope", ring, "text/alibi")
+    assert means(*longer, measure=bits(512), digits=2) == [2.51, 3.64, 2.72, 2.99]
+    on_text = [arm for arm in runs_by_arm() if arm.startswith("text/")]
+    assert min(on_text, key=lambda arm: mean(arm, bits(512))) == "text/shaw"
+    runs = [[*values(arm, bits(512)).values()] for arm in ("text/shaw", "text/alibi", "text/rope")]
+    assert max(runs[0]) < min(runs[1]) and max(runs[1]) < min(runs[2])
+    assert abs(mean("text/alibi", lost(64, 512))) < 0.02
+    assert verdict(ring, "text-waves/rope@wavelengths=[2.0,128.0]", 512) == "clear"
+    assert says(page, "as its ring has channels, and there its loss jumps.")
+    assert says(page, "the loss jumps at the period, which is twice that of `roll`.")
+    assert least("text/roll", jump()) > 0.3 < least("text-twist/roll", jump())
+    assert most("text-twist/twisted-roll", jump()) < 0.3
+    assert says(page, "At the trained length the two do not differ clearly.")
+    assert verdict("text-twist/twisted-roll", "text-twist/roll", 64) == "open"
+
+
+def test_what_a_run_takes() -> None:
+    page = "book/run.md"
+    weights = {name: runs_by_arm()[f"{name}/roll"][0].parameters for name in ("quick", "text")}
+    assert says(page, f"a transformer of {weights['quick']:,} parameters")
+    assert says(page, f"with {weights['text']:,} parameters")
+    took = {
+        name: sorted(round(run.provenance.wall_seconds) for run in runs_by_arm()[f"{name}/roll"].values())
+        for name in ("quick", "text", "mini", "short")
+    }
+    assert says(page, f"in {took['quick'][0]} to {took['quick'][-1]} seconds a run")
+    assert says(page, f"in {took['text'][0]} to {took['text'][-1]} seconds a run")
+    assert says(page, f"in {took['mini'][0] / 60:.0f} to {took['mini'][-1] / 60:.0f} minutes a run")
+    assert says(page, f"`plans/table1-short.yaml` | {took['short'][0]} s |") and len(took["short"]) == 1
+    assert says(page, "The other two recipes have no runs.") and says(
+        page, "No GPU has been benchmarked yet."
+    )
+    assert not measured("strong") and not measured("paper")
+    assert "cuda" not in newest_by_device(ROOT / "data/benchmarks")

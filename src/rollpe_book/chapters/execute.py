@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 import sys
 import time
@@ -32,6 +33,14 @@ gpu = torch and torch.cuda.is_available() and torch.cuda.get_device_name()
 """Code that the kernel runs after all cells, to report its own settings."""
 IMPORT = "from rollpe.encodings import import_encodings\n"
 VERSIONS = ("torch", "timm", "numpy", "papermill", "ipykernel")
+
+
+def comment_above(source: str, traceback: str) -> str:
+    """The last comment of a cell above the line where it stopped, which says what an assert is about."""
+    line = re.search(r"-> (\d+)", re.sub(r"\x1b\[[\d;]*m", "", traceback))
+    above = source.splitlines()[: int(line[1]) if line else 0]
+    comments = [text.removeprefix("# ") for text in above if text.startswith("# ")]
+    return f" at “{comments[-1]}”" if comments else ""
 
 
 class NotebookFailed(InputError):
@@ -153,7 +162,9 @@ def _execute(
     except (papermill.PapermillExecutionError, client.DeadKernelError) as error:
         reason = str(error).splitlines()[0]
         if not isinstance(error, client.DeadKernelError):
-            reason = f"cell In [{error.exec_count}] stopped with {first_line(error.ename, error.evalue)}"
+            stopped = first_line(error.ename, error.evalue)
+            held = comment_above(error.source, "\n".join(error.traceback))
+            reason = f"cell In [{error.exec_count}] stopped{held} with {stopped}"
         ran = f"(what ran before it: {partial.relative_to(root)})"
         raise NotebookFailed(f"{source.relative_to(root)}: {reason} {ran}") from None
     finally:

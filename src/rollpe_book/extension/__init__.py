@@ -25,25 +25,19 @@ from rollpe_book.extension import (
     drawings,
     equations,
     figures,
-    holds,
     ledger,
-    numbers,
     rerun,
     runs,
     scripts,
     tables,
     waves,
 )
-from rollpe_book.extension.site import is_site, mathjax, record_page
+from rollpe_book.extension.site import mathjax, record_page
 
 
 def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Add the badges, the links of recorded numbers, what stands under figures and the page's stamp."""
+    """Add the badges, what stands under figures and the page's stamp."""
     equations.finish_equations(app, doctree, docname)
-    if is_site(app):
-        for inline in list(doctree.findall(nodes.inline)):
-            if "rollpe_cell" in inline:
-                numbers.link_number(app, docname, inline)
     stamp = read_stamp(app.env.doc2path(docname))
     figures.finish_figures(app, doctree, docname, stamp, partial(record_page, app, docname))
     if stamp and app.builder.name != "json":  # at the top of the page of one notebook
@@ -79,17 +73,10 @@ def share_writer(app: Sphinx) -> None:
         known["singlehtml"] = known.get("html", {}) | known["singlehtml"]
 
 
-def begin(app: Sphinx) -> None:
-    """What the pages of this build link to, collected while they are written."""
-    app.env.rollpe_cells = set()  # type: ignore[attr-defined]
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_root", "", "env", str)
-    app.connect("builder-inited", begin)
     app.connect("builder-inited", share_writer)
-    results = (equations, numbers, holds, tables, runs, ledger)
-    for part in (*results, api, figures, drawings, rerun, scripts, waves):
+    for part in (equations, tables, runs, ledger, api, figures, drawings, rerun, scripts, waves):
         part.setup(app)
     app.connect("doctree-resolved", finish_page)
     app.connect("build-finished", copy_mathjax)

@@ -18,9 +18,9 @@ from rollpe_book import figures
 from rollpe_book.extension.figures import FigureDirective
 from rollpe_book.extension.site import RECORDS, project_root
 from rollpe_book.figures import photo
+from rollpe_lab.evidence.inside import correlation_of
 from rollpe_lab.evidence.table import LARGE, recipe_with_runs, results_table
 from rollpe_lab.records.store import find_arrays, read_records
-from rollpe_lab.training.observation import neighbor_correlation
 
 SCALED = "multiplexed-roll@scale=sqrt"
 NAMES = photo.NAMES | {"roll-twin": "its rotary twin", SCALED: "scaled multiplexed"}
@@ -37,7 +37,7 @@ def draw_map(root: Path) -> tuple[Figure, str]:
         arrays = [find_arrays(run, [folder]) for run in runs]
         both = [a[f"{which}_correlation"] for a in arrays for which in ("query", "key")]
         by_distance[NAMES[name]] = np.mean(both, axis=(0, 1, 2, 3))
-        near = np.mean([neighbor_correlation(a)[0] for a in arrays])
+        near = np.mean([correlation_of(a)[0] for a in arrays])
         said.append(f"{NAMES[name]}: neighbors correlate at {near:.2f}".replace("-", "−"))
         figures.drawn_from(figure, runs)
     figures.correlation_matrices(by_distance, figure.subplots(1, len(by_distance)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import ClassVar
@@ -27,14 +26,12 @@ from rollpe_book.claims import (
     summary,
     tally,
 )
-from rollpe_book.extension.site import RECORDS, all_records, is_site, project_root
-from rollpe_lab.records.store import find_arrays
+from rollpe_book.extension.site import all_records, is_site, project_root
 
 
 def verdicts_of(root: Path, checks: dict[str, Check]) -> list[Verdict]:
     """The ledger of the project, from the checks of executed chapters and all records."""
-    arrays = partial(find_arrays, folders=[root / folder for folder in RECORDS])
-    return ledger(checks, all_records(root), arrays=arrays)
+    return ledger(checks, all_records(root))
 
 
 def in_myst(text: str, shown: Collection[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def lines_of(cells: Mapping[str, Sequence[Record]], root: Path) -> Iterator[list
 class RunsDirective(TableDirective):
     """``{runs}``: every cell with its mean over seeds; a script lets readers search and sort them."""
 
-    columns = ("recipe", "encoding", "result", "SD", "95 % interval", "n")
+    columns = ("recipe", "encoding", "result", "SD", "95 % interval", "n", "seeds")
 
     def run(self) -> list[nodes.Node]:
         app = self.env.app
@@ -70,18 +71,33 @@ class RunsDirective(TableDirective):
         return made
 
     def _row(self, cell: str, records: Sequence[Record]) -> list[str]:
-        """Its encoding leads to the cell's entry on the page of recorded numbers."""
+        """Each seed leads to its record. Figures and tables lead to the row, by its id."""
         recipe, _, encoding = cell.partition("/")
+        seeds = [str(r.seed) for r in records]
         if site.is_site(self.env.app):
-            folder = records[0].run_id.path.parent.as_posix()
-            encoding = f'<a href="{site.record_page(self.env.app, self.env.docname, folder)}">{encoding}</a>'
+            encoding = (
+                f'<span id="{nodes.make_id(records[0].run_id.path.parent.as_posix())}">{encoding}</span>'
+            )
+            seeds = [f'<a href="{site.record_link(record_path("", r))}">{r.seed}</a>' for r in records]
         s, bits = summarize([r.score for r in records]), bool(records[0].bits)
         digits = 3 if bits else 2
         spread = ["–", "–"]
         if s.sd is not None:
             spread = [f"{s.sd:.{digits}f}", f"{s.low:.{digits}f} to {s.high:.{digits}f}"]
-        return [recipe, encoding, f"{s.mean:.{digits}f}" + " bits" * bits, *spread, str(s.n)]
+        mean = f"{s.mean:.{digits}f}" + " bits" * bits
+        return [recipe, encoding, mean, *spread, str(s.n), " ".join(seeds)]
+
+
+def copy_records(app: Sphinx, exception: Exception | None) -> None:
+    """Copy all records into the book, so that the page of runs leads to them; of a seed the committed one."""
+    if exception is None and site.is_site(app):
+        for folder in reversed(site.RECORDS):
+            for path in (site.project_root(app) / folder).glob("*/*/seed-*.json"):
+                target = Path(app.outdir, site.record_copy(path))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
 
 
 def setup(app: Sphinx) -> None:
     app.add_directive("runs", RunsDirective)
+    app.connect("build-finished", copy_records)

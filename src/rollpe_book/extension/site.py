@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -17,11 +16,6 @@ from rollpe_lab.records.store import read_record, read_records
 
 RECORDS = ("data/records", "_build/records")
 """Where records are looked for. A seed that is in both is taken from the first: means stay of one commit."""
-
-
-def numbers_page(cell: str) -> str:
-    """The page of recorded numbers that has a cell: one for each first word of a recipe, such as quick."""
-    return "numbers-" + re.split("[-@/]", cell)[0]
 
 
 def project_root(app: Sphinx) -> Path:
@@ -45,11 +39,10 @@ def find_records(root: Path, cell: str) -> dict[Path, Record]:
 
 
 def record_page(app: Sphinx, docname: str, cell: str) -> str | None:
-    """The address of a cell's entry on its page of recorded numbers; None without records."""
+    """The address of a cell's row on the page of runs; None without records."""
     if not find_records(project_root(app), cell):
         return None
-    app.env.rollpe_cells.add(cell)  # type: ignore[attr-defined]
-    return f"{app.builder.get_relative_uri(docname, numbers_page(cell))}#{nodes.make_id(cell)}"
+    return f"{app.builder.get_relative_uri(docname, 'runs')}#{nodes.make_id(cell)}"
 
 
 def all_records(root: Path) -> list[Record]:
@@ -69,7 +62,7 @@ def record_link(path: Path) -> str:
 
 
 def is_site(app: Sphinx) -> bool:
-    """Only a site of many pages can hold the generated pages of code and of provenance."""
+    """Only a site of many pages can hold the pages of code and of runs."""
     return app.builder.name == "html"
 
 

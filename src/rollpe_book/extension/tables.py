@@ -11,10 +11,11 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from rollpe_book.extension.numbers import NOT_MEASURED
-from rollpe_book.extension.site import find_records, project_root
+from rollpe_book.extension.site import find_records, is_site, project_root, record_page
 from rollpe_book.properties import measure_all
+from rollpe_lab.evidence.words import NOT_MEASURED
 from rollpe_lab.files import markdown
+from rollpe_lab.statistics import summarize
 
 
 class TableDirective(SphinxDirective):
@@ -39,17 +40,24 @@ class EncodingsDirective(TableDirective):
         word = {True: "yes", False: "no", None: "–"}
         rows = []
         for p in measure_all():
-            seeds = len(find_records(project_root(self.env.app), f"quick/{p.name}"))
-            reached = f"{{num}}`quick/{p.name} accuracy` ({seeds})" if seeds else NOT_MEASURED
             answers = [word[p.real_positions], word[p.keeps_norm], word[p.linear], f"{p.parameters:,}"]
-            rows.append([f"`{p.name}`", reached, p.acts_on, p.relative, *answers])
+            rows.append([f"`{p.name}`", self._reached(p.name), p.acts_on, p.relative, *answers])
         table = self.table(self.columns, rows)
         table["classes"].append("compact")
-        for number in list(table.findall(lambda node: "rollpe_cell" in getattr(node, "attributes", {}))):
-            reached = number.astext().removesuffix(" %")  # the unit stands in the head
-            number.clear()
-            number += nodes.Text(reached)
         return [table]
+
+    def _reached(self, name: str) -> str:
+        """Mean ± SD (seeds), which lead to the runs."""
+        app, cell = self.env.app, f"quick/{name}"
+        found = find_records(project_root(app), cell)
+        if not found:
+            return NOT_MEASURED
+        for path in found:
+            self.env.note_dependency(str(path))
+        s = summarize([record.score for record in found.values()])
+        text = f"{s.mean:.1f}{'' if s.sd is None else f' ± {s.sd:.1f}'} ({s.n})"
+        address = record_page(app, self.env.docname, cell) if is_site(app) else None
+        return f'<a class="recorded-number" href="{address}">{text}</a>' if address else text
 
 
 TIMED = ("none", "axial-rope", "roll")

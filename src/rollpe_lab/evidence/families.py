@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -181,17 +182,23 @@ class Compared:
     variant: str
     reference: str
     over_seeds: Welch
-    over_images: Paired | None  # and seeds
     p: float
     planned: float | None
     runs: tuple[tuple[Record, ...], tuple[Record, ...]]
     length: int | None = None
+    seeds_alone: bool = False
+
+    @cached_property
+    def over_images(self) -> Paired | None:
+        """The test over images and seeds; None of text, and where a plan asks for seeds alone."""
+        if self.seeds_alone or self.runs[0][0].bits:
+            return None
+        return paired_by_image(*(np.stack([r.correct_bits() for r in arm]) for arm in self.runs))
 
     @property
     def differs(self) -> bool:
         """Whether all runs show a difference, by Welch's test in its family and over images and seeds."""
-        images = self.over_images
-        return self.p < 0.05 and (images is None or images.low * images.high > 0)
+        return self.p < 0.05 and (not (images := self.over_images) or images.low * images.high > 0)
 
     @property
     def verdict(self) -> str:
@@ -221,7 +228,6 @@ def compared(
         Compared(
             *pair,
             test,
-            _over_images([arms[name] for name in pair]),
             p,
             planned.get(pair),
             (tuple(arms[pair[0]]), tuple(arms[pair[1]])),
@@ -262,7 +268,7 @@ def _planned(
     ]
     compared = zip(named, tests, _adjusted(tests), pairs, strict=True)
     return [
-        (recipe, Compared(variant, reference, test, None, p, p, (tuple(a), tuple(b)), length))
+        (recipe, Compared(variant, reference, test, p, p, (tuple(a), tuple(b)), length, True))
         for (recipe, variant, reference, length), test, p, (a, b) in compared
     ]
 
@@ -281,6 +287,7 @@ def _value(record: Record, length: int | None) -> float:
     return value
 
 
+@cache
 def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
     """The cells of all plans that were added when earlier runs were known."""
     from rollpe_lab.training.plan import load_plan  # noqa: PLC0415 (torch takes seconds)
@@ -292,12 +299,6 @@ def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
 def _points(arms: Sequence[Sequence[Record]]) -> Welch:
     variant, reference = ([record.score for record in arm] for arm in arms)
     return welch(variant, reference)
-
-
-def _over_images(arms: Sequence[Sequence[Record]]) -> Paired | None:
-    if arms[0][0].bits:
-        return None
-    return paired_by_image(*(np.stack([r.correct_bits() for r in arm]) for arm in arms))
 
 
 def _adjusted(tests: Sequence[Welch]) -> list[float]:

@@ -1,12 +1,14 @@
 """Words for the asserts under a page's sentences: measures of committed runs, differences between arms.
 
-An arm is spelled as `rollpe compare` takes it: ``"mini/roll"``, ``"quick/roll@width=7"``. One without runs
-is an InputError, so that a sentence never rests on nothing.
+An arm is spelled as `rollpe compare` takes it: ``"mini/roll"``, ``"quick/roll@width=7"``. A measure is a
+function of one run; `score` unless another is named. An arm without runs, or without the measure, is an
+InputError, so that a sentence never rests on nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,13 +16,21 @@ import numpy as np
 from scipy import stats
 
 from rollpe.errors import InputError
-from rollpe_lab.evidence.families import signed
+from rollpe_lab import statistics
+from rollpe_lab.evidence.families import NO_BREAK, Compared, family, later_cells, path_of, signed
+from rollpe_lab.files import markdown
 from rollpe_lab.records.record import Record, by_cell
-from rollpe_lab.records.store import read_records
+from rollpe_lab.records.store import find_arrays, read_records
 from rollpe_lab.sources import find_root
-from rollpe_lab.statistics import Summary, by_seed, summarize
+from rollpe_lab.statistics import Summary, Welch, by_seed, holm, summarize, welch
 
-Measure = Callable[[Record], float]
+Measure = Callable[[Record], float | None]
+"""A number of a run; None if its record is older than the number."""
+Seeds = Collection[int] | None
+NOT_MEASURED = "not measured"
+
+
+# Measures of the record; those of the arrays beside it are in inside.py
 
 
 def score(run: Record) -> float:
@@ -28,15 +38,44 @@ def score(run: Record) -> float:
     return run.score
 
 
-def held_out(run: Record) -> float:
-    """Accuracy in percent on held-out images after the last epoch; of a run that kept none back: NaN."""
+def held_out(run: Record) -> float | None:
+    """Accuracy in percent on held-out images after the last epoch."""
     share = run.history[-1].held_out_accuracy
-    return float("nan") if share is None else 100 * share
+    return None if share is None else 100 * share
 
 
-def training_loss(run: Record) -> float:
-    """Cross-entropy in nats on training images as they are, neither augmented nor smoothed; old runs: NaN."""
-    return float("nan") if run.plain_train_loss is None else run.plain_train_loss
+def training_loss(run: Record) -> float | None:
+    """Cross-entropy in nats on training images as they are, neither augmented nor smoothed."""
+    return run.plain_train_loss
+
+
+def loss(run: Record) -> float:
+    """Cross-entropy in nats on the test data."""
+    return run.test.loss
+
+
+def at(pixels: int) -> Measure:
+    """Accuracy in percent on test images resized to that many pixels."""
+    return lambda run: 100 * run.resolutions[str(pixels)] if str(pixels) in run.resolutions else None
+
+
+def moved(pixels: int) -> Measure:
+    """Accuracy in percent on test images moved right and down by that many pixels."""
+    return lambda run: 100 * run.shifts[str(pixels)] if str(pixels) in run.shifts else None
+
+
+def bits(length: int) -> Measure:
+    """Bits per character in windows of that many characters."""
+    return lambda run: run.bits.get(str(length))
+
+
+def lost(shorter: int, longer: int) -> Measure:
+    """Bits per character in longer windows minus those in shorter ones: what a longer text costs."""
+    sizes = str(longer), str(shorter)
+    return lambda run: run.bits[sizes[0]] - run.bits[sizes[1]] if {*sizes} <= run.bits.keys() else None
+
+
+# Runs
 
 
 @cache
@@ -46,16 +85,49 @@ def runs_by_arm() -> dict[str, dict[int, Record]]:
     return {arm: {run.seed: run for run in runs} for arm, runs in cells.items()}
 
 
-def values(arm: str, measure: Measure = score) -> dict[int, float]:
-    """A measure of each run of an arm, by seed."""
+def arrays_of(run: Record) -> Mapping[str, np.ndarray]:
+    """The arrays beside a committed record; none, if it was made before they were kept."""
+    return find_arrays(run, [find_root() / "data/records"])
+
+
+def measured(name: str) -> bool:
+    """Whether a recipe, or recipe/encoding, has runs."""
+    return any(name in (arm, arm.partition("/")[0]) for arm in runs_by_arm())
+
+
+def values(arm: str, measure: Measure = score, seeds: Seeds = None) -> dict[int, float]:
+    """A measure of each run of an arm, or of some, by seed."""
     if arm not in runs_by_arm():
         raise InputError(f"{arm}: no committed run.")
-    return {seed: measure(run) for seed, run in sorted(runs_by_arm()[arm].items())}
+    runs = sorted(runs_by_arm()[arm].items())
+    found = {seed: measure(run) for seed, run in runs if seeds is None or seed in seeds}
+    known = {seed: value for seed, value in found.items() if value is not None}
+    if not known:
+        raise InputError(f"{arm}: no run with this measure.")
+    return known
 
 
-def mean(arm: str, measure: Measure = score) -> float:
+def mean(arm: str, measure: Measure = score, seeds: Seeds = None) -> float:
     """Mean of a measure over the runs of an arm."""
-    return float(np.mean(list(values(arm, measure).values())))
+    return float(np.mean(list(values(arm, measure, seeds).values())))
+
+
+def least(arm: str, measure: Measure = score, seeds: Seeds = None) -> float:
+    """The smallest value over the runs of an arm: every run is above what is below it."""
+    return min(values(arm, measure, seeds).values())
+
+
+def most(arm: str, measure: Measure = score, seeds: Seeds = None) -> float:
+    """The largest value over the runs of an arm."""
+    return max(values(arm, measure, seeds).values())
+
+
+def means(*arms: str, measure: Measure = score, digits: int = 1) -> list[float]:
+    """Rounded means of arms, as prose has them."""
+    return [round(mean(arm, measure), digits) for arm in arms]
+
+
+# Differences
 
 
 @dataclass(frozen=True)
@@ -81,3 +153,75 @@ def lead(*pairs: tuple[str, str], measure: Measure = score) -> Lead:
         found += differences
     whole = summarize(found)
     return Lead(**vars(whole), p=float(stats.ttest_1samp(found, 0).pvalue) if whole.sd else None)
+
+
+def difference(a: str, b: str, measure: Measure = score, seeds: Seeds = None) -> Welch:
+    """a − b by Welch's test over all runs of both, whatever their seeds."""
+    return welch(*(list(values(arm, measure, seeds).values()) for arm in (a, b)))
+
+
+def equivalence(a: str, b: str, margin: float, measure: Measure = score) -> float:
+    """p of two one-sided tests that the arms differ by less than the margin."""
+    return statistics.equivalence(*(list(values(arm, measure).values()) for arm in (a, b)), margin=margin)
+
+
+@cache
+def _family(recipe: str) -> list[Compared]:
+    runs = (run for arm in runs_by_arm().values() for run in arm.values())
+    return family(runs, recipe, later_cells(find_root() / "plans"))
+
+
+def compared(a: str, b: str, length: int | None = None) -> Compared:
+    """The comparison of two arms in their recipe's family, in whichever direction it is made there.
+
+    length: of the windows of text, where a plan names it.
+    """
+    recipe = min((arm.partition("/")[0] for arm in (a, b)), key=len)
+    for name in (recipe, recipe.partition("@")[0]):
+        for c in _family(name):
+            if {path_of(name, c.variant), path_of(name, c.reference)} == {a, b} and c.length == length:
+                return c
+    raise InputError(f"{a} and {b} are not compared.")
+
+
+def verdict(a: str, b: str, length: int | None = None) -> str:
+    """`clear`, `exploratory` or `open`: the verdict on a difference in its family."""
+    return compared(a, b, length).verdict
+
+
+def adjusted(a: str, b: str, measure: Measure) -> float:
+    """p of `difference` after Holm's correction for all pairs of the recipe's family with the measure."""
+    recipe, found = a.partition("/")[0].partition("@")[0], {}
+    for c in _family(recipe):
+        pair = path_of(recipe, c.variant), path_of(recipe, c.reference)
+        with contextlib.suppress(InputError):
+            found[frozenset(pair)] = difference(*pair, measure).p
+    return float(dict(zip(found, holm([*found.values()]), strict=True))[frozenset((a, b))])
+
+
+# Tables
+
+
+def summary(arm: str, measure: Measure = score, seeds: Seeds = None) -> str:
+    """Mean of a measure and its 95 % interval, or "not measured"."""
+    try:
+        s = summarize(list(values(arm, measure, seeds).values()))
+    except InputError:
+        return NOT_MEASURED
+    digits = 1 if s.mean > 10 else 2  # percent, or bits and correlations
+    spread = "" if s.low is None else f" [{s.low:.{digits}f}, {s.high:.{digits}f}]"
+    return f"{s.mean:.{digits}f}{spread}".replace("-", "−").replace(" ", NO_BREAK)
+
+
+def measures_table(
+    arms: Mapping[str, str],
+    measures: Mapping[str, Measure],
+    head: str = "encoding",
+    seeds: Seeds = None,
+) -> str:
+    """A row of `summary` for each labeled arm, a column for each titled measure, then the number of runs."""
+    rows = [[head, *measures, "runs"]]
+    for label, arm in arms.items():
+        runs = [seed for seed in runs_by_arm().get(arm, ()) if seeds is None or seed in seeds]
+        rows.append([label, *(summary(arm, m, seeds) for m in measures.values()), str(len(runs))])
+    return markdown(rows)
