@@ -213,7 +213,7 @@ Markdown(markdown(rows))
 # | `ladder-3-both` | Ten blocks and a class token add to a gap of 4.5 to 7.5 points. | Just wrong: 4.2, one pair. |
 # | `depth-digits` | RoPE's lead over the table grows by 0.5 points or more per doubling. | Right, 4.0; but the table does not fit its training images. |
 # | `depth-roll` | RollPE's lead over the table grows by 3 to 5 points per doubling. | Right, 3.0, at its edge. |
-# | | RollPE's lead over RoPE changes by −1 to 1 points per doubling. | Right, −0.9; near 100 % this says little. |
+# | | RollPE's lead over RoPE changes by −1 to 1 points per doubling. | Right, −0.9; both are nearly perfect, so this says little. |
 # | `ladder-9-rates` | Ten differences on digits, among them: a table at $1$ is more than 5 points above one at $0.02$. | All ten right. |
 # | `ladder-9-text` | On text the table at $0.02$ is best, by $0.01$ bits against $0.1$ and by $0.05$ against $0.5$. | Right: by 0.15 and by 0.91. |
 # | `ladder-twist` | The twisted ring against RollPE and RoPE is not resolved. | Right. |

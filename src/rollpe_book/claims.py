@@ -93,8 +93,8 @@ def _overfitting(run: Record) -> float | None:
 
 def _map(run: Record) -> float | None:
     """One bump of varying strength correlates neighbors as well, in one direction; a map has two."""
-    enough, lead = inside.directions(run), inside.lead_beyond_first(run)
-    return None if enough is None else lead if enough > 2 else 0.0
+    found, lead = inside.directions(run), inside.lead_beyond_first(run)
+    return lead if found is None or lead is None or found > 2 else min(lead, 0.1)
 
 
 QUANTITIES = {
@@ -114,7 +114,7 @@ QUANTITIES = {
     ),
     "map": Quantity(
         _map,
-        "the same without the first component, or 0 for a run with fewer than two directions,",
+        "the same without the first component, at most 0.1 of a run with fewer than two directions,",
     ),
     "falling": Quantity(
         inside.falls(16),

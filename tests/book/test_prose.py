@@ -1,6 +1,6 @@
 """No number of a result is typed into the prose of the book.
 
-A number with a decimal point, a percent sign or a ± comes from a role, stands in mathematics or code, in an
+A number with a decimal point, a percent sign or a ± stands in mathematics or code, in an
 assert (a notebook's own, of other pages one in test_sentences.py), or is listed in book/quoted.toml with the
 reason why nothing produces it.
 """
@@ -15,8 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from rollpe_book.extension.numbers import NOT_MEASURED, recorded_number
-from rollpe_book.extension.site import find_records
 from shared import ROOT
 
 PAGES = sorted((ROOT / "book").glob("*.md")) + sorted((ROOT / "notebooks").glob("*.py"))
@@ -86,15 +84,6 @@ def test_every_number_in_the_prose_is_produced_or_listed(path):
     where = path.relative_to(ROOT)
     complaint = "\n".join(f"{where}:{line}: {number} is typed by hand" for line, number in found)
     assert not found, (
-        f"{complaint}\nA result stands in an assert beside it, or comes from {{num}}`recipe/encoding metric` "
-        f"or a cell's output; anything else goes into math, code, or {LIST} with its kind and reason."
+        f"{complaint}\nA result stands in an assert beside it, or comes from a cell's output; "
+        f"anything else goes into math, code, or {LIST} with its kind and reason."
     )
-
-
-def test_every_recorded_number_has_its_records():
-    """A misspelled cell would read "not measured"; runs on a GPU are waited for."""
-    for path in PAGES:
-        for cell, metric in re.findall(r"\{num\}`(\S+) ([^`]+)`", markdown(path).replace("\n", " ")):
-            waiting = cell.split("/")[0] in ("short", "strong", "paper")
-            found = recorded_number(list(find_records(ROOT, cell).values()), metric)
-            assert waiting or found != NOT_MEASURED, f"{path.name}: {cell} {metric}"

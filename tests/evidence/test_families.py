@@ -9,7 +9,6 @@ from urllib.parse import unquote
 
 import pytest
 
-from rollpe_lab.evidence.conditions import Evidence, objection
 from rollpe_lab.evidence.families import (
     ABLATIONS,
     MAIN,
@@ -148,11 +147,6 @@ def test_a_planned_family_has_a_comparison_for_each_length_and_one_holm_correcti
     differences = {(c.reference, c.length): c.over_seeds.difference for c in found}
     assert differences["roll", 128] == pytest.approx(-0.3) and differences["roll", 64] == pytest.approx(0)
     assert {(c.reference, c.length) for c in found if c.verdict == "clear"} == {("roll", 128)}
-    evidence = Evidence(runs)
-    assert objection("text-twist bits 128: twisted-roll - roll < 0, Holm 0.05", evidence) is None
-    assert objection("text-twist bits 64: twisted-roll - roll is open", evidence) is None
-    assert "it is open" in objection("text-twist bits 128: twisted-roll - rope is clear", evidence)
-    assert "does not compare" in objection("text-twist bits 512: twisted-roll - rope is open", evidence)
 
 
 def test_a_seed_that_chose_something_is_not_compared():

@@ -18,16 +18,15 @@ from rollpe.topography import (
     unpack_correlations,
 )
 from rollpe.vit import create_vit
+from rollpe_lab.evidence import inside, words
 from rollpe_lab.training import load_recipe, train
 from rollpe_lab.training.observation import (
     channel_frame,
     disorder,
     fewer_waves,
     gradients,
-    neighbor_correlation,
     observe,
     queries_and_keys,
-    ring_roughness,
     token_rms,
 )
 from rollpe_lab.training.run import train_epoch
@@ -168,18 +167,18 @@ def test_sizes_of_tokens_and_of_their_code_are_those_that_enter_the_first_block(
     assert patches.item() == pytest.approx(entered.square().mean().sqrt().item(), rel=1e-5)
 
 
-def test_order_of_trained_channels_is_summed_up_beside_chance():
+def test_order_of_trained_channels_is_summed_up_beside_chance(monkeypatch):
     vit = model("roll")
     found = observe(vit, images(5))
     rings = torch.stack([x[:, :, 1:].unflatten(-1, (2, 16)) for pair in seen(vit) for x in pair])
     shuffled = torch.stack([smoothness_ratio(rings[..., torch.randperm(16)]).mean() for _ in range(300)])
-    own, chance = ring_roughness(found)
-    assert own == pytest.approx(smoothness_ratio(rings).mean().item(), rel=1e-4)
-    assert chance == pytest.approx(shuffled.mean().item(), abs=5 * shuffled.std().item() / 300**0.5)
+    monkeypatch.setattr(words, "arrays_of", lambda run: found)
+    measured = inside.roughness(None) / smoothness_ratio(rings).mean().item()
+    assert 1 / measured == pytest.approx(shuffled.mean().item(), abs=5 * shuffled.std().item() / 300**0.5)
 
     samples = rings.permute(0, 2, 4, 5, 1, 3).flatten(-2).flatten(0, 2)  # every ring by its samples
     r = np.stack([np.corrcoef(ring.numpy()) for ring in samples]).mean(0)
-    neighbors, any_two = neighbor_correlation(found)
+    neighbors, any_two = inside.correlation_of(found)
     assert neighbors == pytest.approx(np.mean([r[i, (i + 1) % 16] for i in range(16)]), abs=1e-4)
     assert any_two == pytest.approx(r[np.triu_indices(16, 1)].mean(), abs=1e-4)
 

@@ -23,6 +23,7 @@ from rollpe.encodings import encoding_options
 from rollpe.errors import InputError
 from rollpe.topography import near_and_any, unpack_correlations
 from rollpe_lab import sources
+from rollpe_lab.evidence.inside import correlation_of
 from rollpe_lab.records import (
     RunId,
     claim,
@@ -48,7 +49,6 @@ from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.compiling import EAGER
 from rollpe_lab.training.data import Split
 from rollpe_lab.training.evaluate import Evaluator
-from rollpe_lab.training.observation import neighbor_correlation
 from rollpe_lab.training.run import moved
 from rollpe_lab.training.state import CompiledModels, shape_of
 from rollpe_lab.training.step import Step
@@ -174,7 +174,7 @@ def test_frames_are_kept_at_even_moments_and_disturb_nothing(tmp_path, monkeypat
     assert all(len(found) == 4 for found in kept.values())
     assert before.keys() == after.keys() and all(np.array_equal(before[key], after[key]) for key in before)
     seen_last = near.mean().item(), any_two.mean().item()
-    assert seen_last == pytest.approx(neighbor_correlation(after), abs=0.5 / 127 + 1e-4)
+    assert seen_last == pytest.approx(correlation_of(after), abs=0.5 / 127 + 1e-4)
 
 
 def test_a_run_killed_in_the_middle_keeps_the_frames_from_before(tmp_path):
