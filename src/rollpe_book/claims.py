@@ -179,7 +179,7 @@ class Judged(_Strict):
         ]
         if short:
             return "not tested", f"recipe {self.recipe}: {', '.join(short)}"
-        a, b = *samples.values(), *([None] if len(samples) < 2 else [])
+        a, b = [*samples.values(), None][:2]
         b = PAPER_TABLE_1[self.of[2]] if self.rule == "near_printed" else b
         verdict, found = RULES[self.rule](a, b, self.margin, QUANTITIES[self.of_what].unit)
         return "undecided" if self.example and verdict == "refuted" else verdict, found

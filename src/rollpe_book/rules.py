@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from rollpe_lab.statistics import Arm, Printed, Summary, Welch, equivalence, seeds_needed, summarize, welch
+from rollpe_lab.statistics import Printed, Summary, Welch, equivalence, seeds_needed, summarize, welch
 
 Decision = Literal["reproduced", "corrected", "refuted", "undecided", "not tested"]
+Arm = list[float] | Printed
 Found = tuple[Decision, str]
 Rule = Callable[..., Found]
 LEVEL = 0.05
@@ -19,8 +20,8 @@ LEVEL = 0.05
 def better(a: Arm, b: Arm, margin: float, unit: str) -> Found:
     """Reproduced if a − b > 0 with Welch's p < 0.05, however small. Refuted if a − b < 0 with p < 0.05, or
     if a one-sided test shows that a − b is less than the margin."""
-    if not isinstance(a, Printed) and {*a, *b} == {a[0]}:  # type: ignore[misc, index, arg-type]
-        return "undecided", f"no difference in any run, {a[0]:g} {unit}, n = {_seeds(a, b)}"  # type: ignore[index]
+    if isinstance(a, list) and isinstance(b, list) and {*a, *b} == {a[0]}:
+        return "undecided", f"no difference in any run, {a[0]:g} {unit}, n = {_seeds(a, b)}"
     test = welch(a, b)
     result = f"{_interval(test, unit)}, Welch p = {test.p:.2g}, n = {_seeds(a, b)}"
     if test.p < LEVEL:

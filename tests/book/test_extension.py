@@ -14,9 +14,8 @@ import pytest
 from docutils import nodes
 from tiny_book import STAMP, Book, a_record
 
-from rollpe.errors import InputError
 from rollpe_book.claims import load_claims
-from rollpe_book.extension import figures, numbers, site
+from rollpe_book.extension import figures, site
 from rollpe_book.extension.ledger import in_myst
 from rollpe_book.figures import DARK
 from rollpe_book.figures.waves import WAVES
@@ -38,11 +37,7 @@ SVG = (
 )
 SHOWN = {"records": ["quick/roll", "quick/none"]}
 INDEX = """\
-# Numbers
-
-It reached {num}`quick/roll accuracy` here, again {num}`quick/roll accuracy`,
-{num}`quick/roll accuracy@24` and {num}`quick/spiral accuracy`.
-Text: {num}`text/roll bits`, {num}`text/roll bits@512`.
+# Encodings
 
 ```{encodings}
 ```
@@ -69,9 +64,11 @@ Put in by hand.
 executed/01-order
 executed/02-rolling
 claims
+runs
 part/01-page
 ```
 """
+RUNS = "# Runs\n\n```{runs}\n:caption: All.\n```\n"
 CLAIMS = "# Claims\n\n```{claims}\n:summary:\n```\n\n```{claims}\n```\n"
 PLAIN = [
     Properties(name, "scores", 2, (True, True), False, None, True, False, 1234) for name in ("roll", "shaw")
@@ -132,10 +129,7 @@ def root(tmp_path_factory):
     for seed, right in enumerate((900, 920, 940)):
         write_record(root / "data/records", a_record(seed, right))
     for seed in (0, 1):
-        record = make_text_record("roll", 2.3, 4.0 + seed, seed)
-        bits = record.bits if seed else {"64": 2.3}
-        day = record.provenance.model_copy(update={"finished": "<b>today"})
-        write_record(root / "data/records", record.model_copy(update={"bits": bits, "provenance": day}))
+        write_record(root / "data/records", make_text_record("roll", 2.3, 4.0 + seed, seed))
     return root
 
 
@@ -146,6 +140,7 @@ def built(root, builder) -> Book:
         "executed/01-order.ipynb": order(*BLIND),
         "executed/02-rolling.ipynb": checking(ROLL + WAVE, FOUND),
         "claims.md": CLAIMS,
+        "runs.md": RUNS,
         "part/01-page.ipynb": chapter(),
     }
     with pytest.MonkeyPatch.context() as patch:
@@ -235,48 +230,18 @@ def test_names_from_here_lead_from_the_code_of_a_chapter_to_their_page(book):
     assert [re.sub("<.*?>", "", text) for _, text in links] == ["turn", "turn", "operators.roll"]
 
 
-# ------------------------------------------------------------------------------------------------- numbers
+# ---------------------------------------------------------------------------------------------------- runs
 
 
-def test_a_number_is_the_mean_and_sd_over_seeds_and_leads_to_its_records(site_):
-    said = site_.text("index")
-    assert "It reached 92.0 ± 2.0 % here" in said and "2.30 ± 0.00, 5.00" in said
-    link = re.search(
-        r'<a class="recorded-number reference internal" href="numbers-quick.html#quick-roll" title="([^"]*)"',
-        site_.markup("index"),
-    )
-    assert "mean ± SD of 3 runs, seeds 0, 1, 2; commit c0ffeec0ff" in unescape(link.group(1))
-    assert "and not measured. Text:" in said and "quick-spiral" not in site_.markup("index")
-    numbers = site_.text("numbers-quick")
-    assert "rollpe train --encoding roll" in numbers and "A <fast> processor" in numbers
-    assert "Test accuracy 92.0 ± 2.0 % (mean" in numbers and "n = 3" in numbers
-    text = site_.text("numbers-text")
-    assert "Bits per character 2.30 ± 0.00" in text and "seed 0: 2.300 bits" in text
+def test_the_page_of_runs_leads_to_every_record(site_):
+    page = site_.markup("runs")
+    assert "quick roll 92.00 2.00 87.03 to 96.97 3 0 1 2" in site_.text("runs")
+    assert '<span id="quick-roll">roll</span>' in page and '<span id="text-roll">roll</span>' in page
     for seed in range(3):
         copy = f"records/quick/roll/seed-{seed}.json"
-        assert f'href="{copy}"' in site_.markup("numbers-quick")
+        assert f'<a href="{copy}">{seed}</a>' in page
         original = record_path(site_.root / "data/records", a_record(seed))
         assert (site_.html / copy).read_bytes() == original.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("metric", "text"),
-    [
-        ("accuracy", "90.0 %"),
-        ("accuracy@24", "50.0 %"),
-        ("accuracy@48", "not measured"),
-        ("loss", "0.250"),
-        ("parameters", "1,234,567"),
-        ("throughput", "1,500 images/s"),
-        ("seconds", "60 s"),
-        ("seeds", "1"),
-    ],
-)
-def test_what_can_be_read_from_one_record(metric, text):
-    assert numbers.recorded_number([a_record()], metric) == text
-    assert numbers.recorded_number([], metric) == "not measured"
-    with pytest.raises(InputError, match=r"'speed'.*accuracy, bits"):
-        numbers.recorded_number([], "speed")
 
 
 def test_the_readers_own_runs_are_added_but_replace_no_committed_one_of_the_same_seed(tmp_path):
@@ -288,7 +253,7 @@ def test_the_readers_own_runs_are_added_but_replace_no_committed_one_of_the_same
     assert {r.seed: r.test.accuracy for r in site.all_records(tmp_path)} == {0: 0.5, 1: 0.5, 2: 0.75}
 
 
-def test_options_are_spelled_in_a_number_as_people_or_paths_do(tmp_path):
+def test_options_are_spelled_as_people_or_paths_do(tmp_path):
     record = a_record().model_copy(update={"encoding_options": {"width": [31, 33]}})
     write_record(tmp_path / "data/records", record)
     for cell in ("quick/roll@width=[31,33]", "quick/roll@width=%5B31%2C33%5D"):
@@ -296,11 +261,8 @@ def test_options_are_spelled_in_a_number_as_people_or_paths_do(tmp_path):
     assert not site.find_records(tmp_path, "quick/roll@width=[31]")
 
 
-def test_a_number_or_a_figure_that_means_nothing_is_a_warning(book):
-    write_record(book.root / "data/records", a_record(0, epochs=12))
-    write_record(book.root / "data/records", a_record(1, epochs=3))
-    roles = ("quick accuracy", "quick/roll speed", "quick/roll accuracy")
-    page = "# Page\n\n" + " ".join(f"{{num}}`{role}`" for role in roles)
+def test_a_figure_that_means_nothing_is_a_warning(book):
+    page = "# Page"
     for figure in ("{drawing} nothing\nA.", "{wave} spiral\nA.", "{wave} ring"):
         page += f"\n\n```{figure}\n```"
     warnings = book.build({"index.md": page})
@@ -308,9 +270,6 @@ def test_a_number_or_a_figure_that_means_nothing_is_a_warning(book):
         "'nothing' is unknown",
         "wave 'spiral' is unknown: choose one of walk, ring",
         "wave ring has no caption",
-        "write recipe/encoding and metric",
-        "'speed' is not recorded",
-        "one thing: epochs: 12 and 3",
     ):
         assert says in warnings
 
@@ -319,7 +278,7 @@ def test_the_table_of_encodings_says_what_was_tried_and_links_what_was_reached(s
     said = site_.text("index")
     assert "roll 92.0 ± 2.0 (3) scores yes no – no 1,234" in said and "shaw not measured scores" in said
     table = re.search(r'<table class="[^"]*compact.*?</table>', site_.markup("index"), re.DOTALL)[0]
-    assert '<a class="recorded-number reference internal" href="numbers-quick.html#quick-roll"' in table
+    assert '<a class="recorded-number" href="runs.html#quick-roll">92.0 ± 2.0 (3)</a>' in table
 
 
 def test_the_front_page_draws_the_first_recipe_of_the_papers_model_that_has_runs(book):
@@ -332,7 +291,7 @@ def test_the_front_page_draws_the_first_recipe_of_the_papers_model_that_has_runs
         assert f"{epochs} epochs" in drawn
         markup = book.markup("index")
         assert "Measured: RollPE 90.0 %." in markup
-        assert f'href="numbers-{recipe}.html#{nodes.make_id(f"{recipe}/roll")}"' in markup
+        assert f'href="runs.html#{nodes.make_id(f"{recipe}/roll")}"' in markup
 
 
 def test_the_map_of_channels_says_how_neighbors_correlate(book):
@@ -416,14 +375,12 @@ def test_a_figure_leads_to_the_records_of_its_runs(site_):
     tools = re.search(r'<div class="figure-tools">.*?</div>', site_.markup("part/01-page")).group(0)
     links = dict(re.findall(r'<a href="([^"]*)"[^>]*>(.*?)</a>', tools))
     spoken = {uri: re.sub("<[^>]+>", "", text) for uri, text in links.items()}
-    assert spoken == {"../numbers-quick.html#quick-roll": "roll of recipe quick"}, (
-        "quick/none has no record here"
-    )
+    assert spoken == {"../runs.html#quick-roll": "roll of recipe quick"}, "quick/none has no record here"
 
 
 def test_records_of_several_recipes_are_told_apart():
     def page(cell):
-        return f"numbers.html#{cell}"
+        return f"runs.html#{cell}"
 
     found = figures._record_links(["quick/roll", "mini/roll", "quick@topography=ring/roll"], page)
     shown = [re.sub("<span.*", "", text) for text in re.findall(r"<a [^>]*>(.*?)</a>", found)]

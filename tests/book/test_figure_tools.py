@@ -53,9 +53,9 @@ def test_the_button_copies_the_whole_command(visit):
     )
 
 
-def test_a_number_leads_to_its_entry_on_the_page_of_records(visit):
-    page = visit("executed/09-results.html", java_script_enabled=False)
-    link = page.locator("a.recorded-number").first
-    cell = link.get_attribute("title").partition(":")[0]
-    link.click()
-    assert "/numbers-" in page.url and page.locator(":target h2").inner_text() == cell
+def test_a_number_leads_to_its_row_on_the_page_of_runs(visit):
+    page = visit("encodings.html", java_script_enabled=False)
+    page.locator("a.recorded-number").first.click()
+    name = page.locator("span:target").inner_text()
+    assert page.url.endswith(f"runs.html#quick-{name}")
+    assert page.locator("tr", has=page.locator(":target")).locator("a[href$='.json']").count() > 1

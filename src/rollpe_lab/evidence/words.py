@@ -157,12 +157,14 @@ def lead(*pairs: tuple[str, str], measure: Measure = score) -> Lead:
 
 def difference(a: str, b: str, measure: Measure = score, seeds: Seeds = None) -> Welch:
     """a − b by Welch's test over all runs of both, whatever their seeds."""
-    return welch(*(list(values(arm, measure, seeds).values()) for arm in (a, b)))
+    left, right = (list(values(arm, measure, seeds).values()) for arm in (a, b))
+    return welch(left, right)
 
 
 def equivalence(a: str, b: str, margin: float, measure: Measure = score) -> float:
     """p of two one-sided tests that the arms differ by less than the margin."""
-    return statistics.equivalence(*(list(values(arm, measure).values()) for arm in (a, b)), margin=margin)
+    left, right = (list(values(arm, measure).values()) for arm in (a, b))
+    return statistics.equivalence(left, right, margin=margin)
 
 
 @cache
