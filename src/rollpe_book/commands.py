@@ -143,7 +143,8 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
     """
     from rollpe_book.claims import counts, ledger, to_markdown  # noqa: PLC0415
 
-    verdicts = ledger(read_checks(find_root()), all_records(record_folders(records)))
+    found = all_records(record_folders(records))
+    verdicts = ledger(read_checks(find_root()), found)
     if full:
         click.echo(to_markdown(verdicts))
     for verdict, number in counts(verdicts).items():

@@ -106,7 +106,7 @@ def test_the_paths_of_a_chapter_are_the_projects_wherever_jupyter_starts(start, 
             first = body[len(list(ready))]  # before this, there are only imports and parameters
             exec(ast.unparse(first), {"enter_root": sources.enter_root})
             found[path.stem] = {Path(place).resolve().parent for place in places}
-    assert found.keys() >= {"11-train", "09-results", "18-inside", "12-fast"}
+    assert found.keys() >= {"11-train", "09-results", "12-fast"}
     assert set().union(*found.values()) <= {root / "data", root / "_build"}
     monkeypatch.chdir(tmp_path)
     sources.enter_root()
