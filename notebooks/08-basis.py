@@ -43,6 +43,7 @@ import json
 import time
 from pathlib import Path
 
+import ipytest
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -59,6 +60,7 @@ from rollpe_lab.sources import enter_root
 from rollpe_lab.training import load_dataset
 
 enter_root()
+ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)

@@ -89,8 +89,8 @@ from rollpe_lab.training import load_recipe
 from rollpe_lab.training.sweep import train_missing
 
 enter_root()
-figures.use_theme()
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
+figures.use_theme()
 
 # %% [markdown]
 # ## The paper's table
@@ -277,11 +277,13 @@ def on_mini(*pairs):
     return {verdict(f"mini/{a}", f"mini/{b}") for a, b in pairs}
 
 
-# Clear, exploratory, open
 better, several = ("learned", "axial-rope", "roll-twin"), "multiplexed-roll"
+# Clear: these four are better than no encoding, multiplexed RollPE behind the three.
 assert on_mini(*((arm, "none") for arm in (*better, several))) == {"clear"}
 assert on_mini(*((arm, several) for arm in better)) == {"clear"}
+# Exploratory: RollPE is better than no encoding, and the table than the twin.
 assert on_mini(("roll", "none"), ("learned", "roll-twin")) == {"exploratory"}
+# Open: RollPE against its twin, RoPE, the table and multiplexed RollPE
 rotations = ("roll", "roll-twin", "axial-rope")
 undecided = ("roll", "learned"), ("axial-rope", "learned"), (several, "roll")
 assert on_mini(*itertools.combinations(rotations, 2), *undecided) == {"open"}
@@ -296,7 +298,7 @@ assert all(counts[arm] == 4 for arm in (*better, "roll"))
 assert counts["none"] == counts[several] == 3
 # The paper's large gap does not appear.
 assert max(small, key=small.get) == "learned" and small["learned"] - small["none"] < 6
-# Logits divided by W, both waves at one speed
+# Logits divided by W gain in every run, both waves at one speed lose.
 scaled, alike = (f"mini/{several}@{o}" for o in ("scale=sqrt", "speeds=[1,1]"))
 plain = f"mini/{several}"
 assert means(plain, scaled, alike) == [37.5, 40.6, 35.5]

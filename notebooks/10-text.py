@@ -78,10 +78,10 @@ from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.text import CHARACTERS, decode, encode, read_text
 
 enter_root()
+ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_num_threads(1)  # the model is too small for more
-ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 committed = read_records("data/records")
 LENGTHS = (64, 128, 256, 512)
 

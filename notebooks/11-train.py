@@ -291,9 +291,12 @@ from rollpe_lab.statistics import summarize
 # The book has runs of quick, mini and short, of strong and paper none.
 runs = {name: measured(name) for name in ("quick", "mini", "short", "strong", "paper")}
 assert [*runs.values()] == [True, True, True, False, False]
+# Without positions, where guessing gives one in ten
 assert round(mean("quick/none"), 1) == 72.3 and least("quick/none") > 50
+# RollPE and RoPE on digits
 both = [summarize([*values(f"quick/{arm}").values()]) for arm in ("roll", "axial-rope")]
 assert [round(s.mean, 1) for s in both] == [95.6, 92.3]
 assert [round(s.sd, 1) for s in both] == [0.8, 0.9]
+# Such a spread is as large as the differences that the paper prints.
 table, *others = (printed.mean for printed in PAPER_TABLE_1.values())
 assert max(others) - min(others) < 2 and min(others) - table > 5

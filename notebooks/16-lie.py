@@ -583,15 +583,18 @@ differs("eq-multiplexed-control", other, of_sum, 1e-3)
 from rollpe_lab.evidence.words import least, means, most, verdict
 
 waved, equal = "multiplexed-roll", "multiplexed-roll@speeds=[1,1]"
+# RollPE, the control and multiplexed RollPE on digits and on photographs
 reached = {
     data: means(*(f"{data}/{arm}" for arm in ("roll", equal, waved)))
     for data in ("quick", "mini")
 }
 assert reached == {"quick": [95.6, 94.2, 96.4], "mini": [39.5, 35.5, 37.5]}
+# With logits divided by W each run is above every run without.
 scaled = "mini/multiplexed-roll@scale=sqrt"
 assert means(scaled) == [40.6] and least(scaled) > most(f"mini/{waved}")
 pairs = (f"quick/{waved}", f"quick/{equal}"), (f"mini/{waved}", f"mini/{equal}")
 pairs += (f"mini/{waved}", "mini/roll"), (f"mini/{waved}", scaled)
+# All differences are open after the correction.
 assert {verdict(*pair) for pair in pairs} == {"open"}
 
 # %% [markdown]

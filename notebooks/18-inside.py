@@ -71,8 +71,8 @@ from rollpe_lab.files import markdown
 from rollpe_lab.sources import enter_root
 
 enter_root()
-figures.use_theme()
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
+figures.use_theme()
 names = [name.strip() for name in encodings.split(",")]
 
 

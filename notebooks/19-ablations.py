@@ -74,8 +74,8 @@ from rollpe_lab.records import read_records
 from rollpe_lab.sources import enter_root
 
 enter_root()
-figures.use_theme()
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
+figures.use_theme()
 found = read_records(records)
 large = recipe_with_runs(found, (large, *LARGE[1:]))
 runs = defaultdict(list)  # by "recipe/encoding@option=value", spelled as people do

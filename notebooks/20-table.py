@@ -39,6 +39,7 @@ seed: int = 0  # of the live run [0..1000]
 # %% tags=["hide-input"]
 from pathlib import Path
 
+import ipytest
 import matplotlib.pyplot as plt
 import numpy as np
 from IPython.display import Markdown
@@ -64,6 +65,7 @@ from rollpe_lab.statistics import by_seed, holm, summarize
 from rollpe_lab.training import load_recipe, train
 
 enter_root()
+ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
 
 # %% [markdown]

@@ -320,7 +320,7 @@ def summary(verdicts: Sequence[Verdict]) -> str:
         "- **Not tested**: its runs are missing, or models that are not trained here.",
         "",
         f"{tested} claims have a statistical test on runs or printed results as their rule. Each test counts "
-        "by itself: no correction is made for their number. The rules, of a, said to be ahead, and b:",
+        "by itself: no correction is made for their number. The rules compare a, said to be ahead, with b:",
         "",
         *(f"- *{name.replace('_', ' ')}*: {_sentence(rule.__doc__ or '')}" for name, rule in RULES.items()),
     ]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 
 from rollpe_book.chapters.stamp import command, read_stamp
@@ -36,8 +37,11 @@ from rollpe_book.extension.site import mathjax, record_page
 
 
 def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Add the badges, what stands under figures and the page's stamp."""
+    """Add the badges, what stands under figures and the page's stamp; name what folds asserts away."""
     equations.finish_equations(app, doctree, docname)
+    for cell in doctree.findall(HideCodeCellNode):
+        if "\nassert " in cell.astext():
+            cell["prompt_show"] = "Show what these sentences rest on"
     stamp = read_stamp(app.env.doc2path(docname))
     figures.finish_figures(app, doctree, docname, stamp, partial(record_page, app, docname))
     if stamp and app.builder.name != "json":  # at the top of the page of one notebook
