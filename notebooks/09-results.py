@@ -516,7 +516,7 @@ assert lead(tuned).low < 0 < lead(tuned).high and lead(tuned).n == 10
 # (`plans/spacing-digits-rates.yaml`, with tests and predictions). Every arm has the best of three learning rates, chosen by one run.
 
 # %%
-Markdown(spacing.means(committed))
+Markdown(spacing.means())
 
 # %% [markdown]
 # *Test accuracy (%), and on text bits per character, where less is better: mean ± SD (runs).*

@@ -25,12 +25,9 @@
 small: str = "quick"  # recipe of the runs on digits {quick|smoke}
 early: str = "mini"  # recipe of the first runs on CIFAR-100 {mini|short|strong|paper}
 large: str = "short"  # recipe of the long runs on CIFAR-100 {mini|short|strong|paper}
-records: str = "data/records"  # folder of records
 
 # %% tags=["hide-input"]
 import math
-from collections import defaultdict
-from urllib.parse import unquote
 
 import ipytest
 import matplotlib.pyplot as plt
@@ -76,11 +73,8 @@ from rollpe_lab.sources import enter_root
 enter_root()
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
-found = read_records(records)
-large = recipe_with_runs(found, (large, *LARGE[1:]))
-runs = defaultdict(list)  # by "recipe/encoding@option=value", spelled as people do
-for record in found:
-    runs[unquote(f"{record.recipe}/{record.run_id.slug}")].append(record)
+committed = read_records("data/records")
+large = recipe_with_runs(committed, (large, *LARGE[1:]))
 
 # %% [markdown]
 # ## Few changes at a time
@@ -94,7 +88,7 @@ for record in found:
 asked = {}
 for recipe in (small, early, large):
     by_pair = {
-        (c.variant, c.reference): c for c in family(found, recipe, later_cells())
+        (c.variant, c.reference): c for c in family(committed, recipe, later_cells())
     }
     asked[recipe] = [by_pair[pair] for pair in ABLATIONS if pair in by_pair]
 
@@ -140,7 +134,6 @@ fig
 # - **Speed.** Waves half as fast may cost accuracy, 95.2 % → 92.9 %.
 
 # %% tags=["hide-input"]
-committed = read_records("data/records")
 decided = {}
 for recipe in ("quick", "mini"):
     for c in family(committed, recipe, later_cells()):
@@ -295,17 +288,17 @@ agree("equal steps over the ring's range", rotations.theta(k), 2 * math.pi * k /
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-ablations-spacing", "caption": "The factorial: a dot is a run, a bar the mean of an arm. More is better for accuracy, less for bits."}, "image": {"alt": "Four panels, seven rows each. Digits: the two rows of the ring's range lie right of the two of the usual range, RollPE between or left of them. Texts: all rows overlap; equal steps over the usual range lie farthest right, with most bits."}}
 fig, axes = plt.subplots(1, len(spacing.TITLES), figsize=(9.2, 2.8), sharey=True)
 for ax, (name, title) in zip(axes, spacing.TITLES.items(), strict=True):
-    arms = {label: arm for label, arm in spacing.arms_of(found, name).items() if arm}
-    scores = {label: [run.score for run in arm] for label, arm in arms.items()}
-    if scores:
-        figures.runs_in_rows(scores, ax, interval=False)
+    arms = spacing.arms_of(name)
+    scores = {label: [*values(arm).values()] for label, arm in arms.items()}
+    figures.runs_in_rows(scores, ax, interval=False)
     ax.set(title=title, xlabel=spacing.UNITS[name])
-    figures.drawn_from(fig, [run for arm in arms.values() for run in arm])
+    shown = [run for arm in arms.values() for run in runs_by_arm()[arm].values()]
+    figures.drawn_from(fig, shown)
 plt.close(fig)
 fig
 
 # %%
-Markdown(spacing.tests(found))
+Markdown(spacing.tests())
 
 # %% [markdown]
 # *Range: the ring's − the usual one. Spacing: equal steps − equal ratios. RollPE: itself − rotations with its frequencies.
@@ -409,7 +402,8 @@ sizes = ["6", "12", "16"]
 def seen_at(size: str, which: str) -> tuple[list, list[float]]:
     """Runs on digits that also saw that size, and their accuracies in percent."""
     path = small + which if which[0] == "@" else f"{small}/{which}"
-    arm = [r for r in runs[path] if size in r.resolutions]
+    runs = runs_by_arm().get(path, {}).values()
+    arm = [r for r in runs if size in r.resolutions]
     return arm, [100 * r.resolutions[size] for r in arm]
 
 
@@ -477,10 +471,10 @@ assert mean("mini/roll", roughness) < 0.5 and mean("mini/roll-twin", roughness) 
 # the way from a bright digit to a dim one, one of 48. `plans/place.yaml` and `plans/offset.yaml` fixed question and test beforehand.
 
 # %%
-Markdown(results_table(found, "place").to_markdown())
+Markdown(results_table(committed, "place").to_markdown())
 
 # %%
-Markdown(results_table(found, "offset").to_markdown())
+Markdown(results_table(committed, "offset").to_markdown())
 
 # %% [markdown]
 # - **`place` needs no absolute code.** RoPE and RollPE classify it as well as the learned table. They find a digit's place by the border:

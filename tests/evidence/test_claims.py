@@ -6,8 +6,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import yaml
-from pydantic import ValidationError
 
 from rollpe_book.checks import Check
 from rollpe_book.claims import (
@@ -70,7 +68,11 @@ def verdict_on(some_claim, records=(), checks=NOTHING) -> Verdict:
 
 def test_every_document_has_claims_and_a_claim_one_kind_of_evidence_that_fits_it():
     assert {c.source for c in load_claims()} == set(sources())
+    assert len({c.id for c in load_claims()}) == len(load_claims())
     for c in load_claims():
+        if c.checks:
+            assert bool(c.checks.holds) != bool(c.checks.fails) == bool(c.quote), c.id
+            assert c.instead or not c.checks.corrected_by, c.id
         assert len(c.refuted_by) > 20, c.id
         assert [c.checks, c.records, c.needs].count(None) == 2, c.id
         assert c.kind != "mathematical" or c.records is None, c.id
@@ -123,29 +125,6 @@ def test_checks_give_the_three_verdicts():
     ):
         c = claim(kind="mathematical", checks=checks, instead="What holds.")
         assert verdict_on(c, checks=results("eq-good", "eq-wrong")).verdict == expected
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"needs": "A measurement.", "checks": {"holds": ["eq-roll"]}},
-        {"checks": {"holds": ["eq-roll"], "fails": ["eq-roll"]}},
-        {"checks": {"holds": ["eq-roll"], "corrected_by": ["eq-roll"]}, "instead": "Something."},
-        {"checks": {"fails": ["eq-roll"], "corrected_by": ["eq-roll"]}},
-        {"checks": {"fails": ["eq-roll"]}, "quote": None},
-        {"checks": {"holds": ["eq-roll"]}, "quote": "One thing is better."},
-        {"records": {"rule": "looks-good", "of": ["quick", "roll", "none"], "margin": 0.5}},
-        {"records": {"rule": "better", "of": ["quick", "roll", "none"]}},  # no margin
-        {"records": {"rule": "better", "of": ["strong", "roll", "none"], "of_what": "noise", "margin": 0.5}},
-        {"records": {"rule": "better", "of": ["printed", "roll", "lie"], "margin": 0.5}},
-        {"needs": "A measurement that nobody made.", "kind": "plausible"},
-        {"needs": "A measurement that nobody made.", "verdict": "reproduced"},  # by hand
-    ],
-)
-def test_a_claim_without_exactly_one_sensible_kind_of_evidence_is_refused(fields):
-    with pytest.raises(ValidationError):
-        claim(**fields)
 
 
 HIGH, LOW, NEAR = [72.0, 72.2, 72.1], [64.0, 65.0, 64.5], [72.1, 72.3, 72.4]
@@ -327,12 +306,3 @@ def test_a_claim_is_one_line_and_its_grounds_are_named_for_what_they_are():
         fell = v.verdict in ("corrected", "refuted")
         assert ("Refuted by" in found) == fell != ("Would be refuted by" in found)
         assert all(text == text.strip() and text[-1] in ".!?)" for text in found.values()), found
-
-
-def test_a_ledger_with_one_id_twice_or_a_foreign_document_is_refused(tmp_path):
-    entry = CLAIM | {"needs": "A measurement that nobody made."}
-    for claims, reason in (([entry, entry], "used twice"), ([entry | {"source": "rumor"}], "rumor")):
-        path = tmp_path / f"{reason.split()[0]}.yaml"
-        path.write_text(yaml.safe_dump({"sources": {"paper": "A paper"}, "claims": claims}))
-        with pytest.raises(ValueError, match=reason):
-            load_claims(path)
