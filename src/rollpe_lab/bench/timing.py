@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import logging
 import statistics
-import textwrap
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -107,18 +106,12 @@ def prepare(builders: Mapping[str, Callable[[], Trial]], failed: dict[str, str])
         try:
             trials[name] = build()
         except Exception as error:
-            failed[name] = log_failure(name, error)
+            logger.warning("%s failed", name, exc_info=error)
+            first = next(iter(str(error).strip().splitlines()), "")
+            failed[name] = f"{type(error).__name__}: {first}".replace("|", "¦")
         if name in failed:
             gc.collect()  # after the except block, whose error refers to the trial's tensors
     return trials
-
-
-def log_failure(name: str, error: Exception) -> str:
-    """Log an error in full; returns it as one short line for a table."""
-    logger.warning("%s failed", name, exc_info=error)
-    first = next(iter(str(error).strip().splitlines()), "")
-    short = textwrap.shorten(f"{type(error).__name__}: {first}", 160, placeholder=" …")
-    return short.replace("|", "¦")
 
 
 def synchronize(device: torch.device) -> None:
@@ -131,35 +124,23 @@ def interleaved(
     calls: Mapping[str, Callable[[], object]],
     rounds: int,
     device: torch.device,
-    failed: dict[str, str] | None = None,
 ) -> dict[str, list[float]]:
     """Seconds of every call in every round. All calls take turns within a round, in rotating order.
 
     A turn is one call on a CPU. On CUDA it is the mean of five calls, since the host runs ahead of the device
     in training, too. An additional first round is not counted.
-
-    failed: receives the error of each call that raises; the call is then left out. Without it, the error is
-        raised.
     """
     names = list(calls)
     repeat = 5 if device.type == "cuda" else 1
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for r in tqdm(range(rounds + 1), desc="timing", disable=None):
         for name in names[r % len(names) :] + names[: r % len(names)]:
-            if name not in seconds:
-                continue
-            try:
-                synchronize(device)
-                start = time.perf_counter()
-                for _ in range(repeat):
-                    calls[name]()
-                synchronize(device)
-                seconds[name].append((time.perf_counter() - start) / repeat)
-            except Exception as error:
-                if failed is None:
-                    raise
-                failed[name] = log_failure(name, error)
-                del seconds[name]
+            synchronize(device)
+            start = time.perf_counter()
+            for _ in range(repeat):
+                calls[name]()
+            synchronize(device)
+            seconds[name].append((time.perf_counter() - start) / repeat)
     return {name: times[1:] for name, times in seconds.items()}
 
 
