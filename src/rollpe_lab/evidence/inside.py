@@ -47,16 +47,12 @@ def correlation_of(arrays: Arrays) -> tuple[float, float]:
     return float(by_distance[1]), float(np.average(by_distance, weights=pairs))
 
 
-@measure
-def neighbors(arrays: Arrays) -> float:
-    """Correlation of two channels that are neighbors on the ring."""
-    return correlation_of(arrays)[0]
+neighbors = measure(lambda arrays: correlation_of(arrays)[0])
+"""Correlation of two channels that are neighbors on the ring."""
 
 
-@measure
-def lead_of_neighbors(arrays: Arrays) -> float:
-    """Correlation of neighbors on the ring minus that of any two channels."""
-    return float(np.subtract(*correlation_of(arrays)))
+lead_of_neighbors = measure(lambda arrays: np.subtract(*correlation_of(arrays)))
+"""Correlation of neighbors on the ring minus that of any two channels."""
 
 
 @measure
@@ -98,22 +94,16 @@ def order_of(arrays: Arrays) -> tuple[float, float, float]:
     return directions, distance, ahead
 
 
-@measure
-def directions(arrays: Arrays) -> float:
-    """How many directions the responses of the channels fill; a map needs two."""
-    return order_of(arrays)[0]
+directions = measure(lambda arrays: order_of(arrays)[0])
+"""How many directions the responses of the channels fill; a map needs two."""
 
 
-@measure
-def share_of_distance(arrays: Arrays) -> float:
-    """The share of the variance of correlations that distance around the ring explains."""
-    return order_of(arrays)[1]
+share_of_distance = measure(lambda arrays: order_of(arrays)[1])
+"""The share of the variance of correlations that distance around the ring explains."""
 
 
-@measure
-def lead_beyond_first(arrays: Arrays) -> float:
-    """By how much neighbors correlate more than any two channels without the first component."""
-    return order_of(arrays)[2]
+lead_beyond_first = measure(lambda arrays: order_of(arrays)[2])
+"""By how much neighbors correlate more than any two channels without the first component."""
 
 
 def coherence(moment: int) -> Measure:
