@@ -313,11 +313,9 @@ def test_which_encoding_to_use_for_images() -> None:
     assert says(page, "with `wavelengths=(2, 16)` it scores 96.0 %, with its own 93.6 %.")
     ring = f"quick-spacing/{RANGE}", f"quick-spacing/{ROPE}"
     assert means(*ring) == [96.0, 93.6] and verdict(*ring) == "clear"
-    assert says(page, "29.6 % against 24.3 %. RoPE and RollPE have 24.0 % and 24.9 %.")
-    assert means(*AT_48, measure=at(48)) == [29.6, 24.3, 24.0, 24.9]
-    assert adjusted(*AT_48[:2], at(48)) < 0.05
-    assert says(page, "On digits RoPE, with 50.8 %, is better than RollPE, with 22.2 %. The table has 33.3 %")
-    assert means(*AT_12, measure=at(12)) == [50.8, 22.2, 33.3] and adjusted(*AT_12[:2], at(12)) < 0.05
+    assert says(page, "29.6 % against 24.3 %. On digits RoPE is better than RollPE, 50.8 % against 22.2 %.")
+    assert means(*AT_48[:2], measure=at(48)) == [29.6, 24.3] and adjusted(*AT_48[:2], at(48)) < 0.05
+    assert means(*AT_12[:2], measure=at(12)) == [50.8, 22.2] and adjusted(*AT_12[:2], at(12)) < 0.05
     assert says(page, "No other difference among the three survives the correction")
     pairs = [(pair, 48) for pair in itertools.combinations([AT_48[0], *AT_48[2:]], 2)]
     pairs += [((arm, AT_12[2]), 12) for arm in AT_12[:2]]
