@@ -120,11 +120,12 @@ def test_an_encoding_of_ones_own_is_timed_and_its_file_is_part_of_the_report(cap
     Path("own.py").write_text(OWN)
     command = "bench --import own.py --encodings own --device cpu"
     command += " --set batch_size=2 --set compile=false"
+    monkeypatch.setattr(sys, "argv", ["rollpe", *command.split()])
     status, _, err = run(capsys, *command.split(), "--records", "reports")
     assert status == 0, err
     (report,) = read_benchmarks("reports")
     assert [timing.name for timing in report.encodings] == ["none", "own"]
-    assert "--import own.py" in report.provenance.command
+    assert report.provenance.command == f"rollpe {command}"
     assert report.provenance.source_hash == source_hash(also=[tmp_path / "own.py"])
 
 

@@ -208,7 +208,8 @@ def test_a_failing_cell_is_one_line_that_names_cell_error_and_partial_notebook(p
     with pytest.raises(notebooks.NotebookFailed) as error:
         notebooks.run(project / SMALL, {"n": 7})
     message = str(error.value)
-    assert f"{SMALL}: cell In [3] stopped at “Seven is left out.” with AssertionError: seven is not my number" in message
+    stopped = "cell In [3] stopped at “Seven is left out.” with AssertionError: seven is not my number"
+    assert f"{SMALL}: {stopped}" in message
     assert "\n" not in message and os.environ["PYTHONOPTIMIZE"] == "1"
     (partial,) = (project / "_build/failed").glob("*.ipynb")
     assert partial.name in message

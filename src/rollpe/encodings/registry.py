@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from traceback import extract_tb
@@ -65,6 +66,9 @@ def register(name: str) -> Callable[[Class], Class]:
     return enter
 
 
+_signature = cache(inspect.signature)  # asked for thousands of times by plans
+
+
 def encoding_options(name: str) -> dict[str, Any]:
     """The options of an encoding with their defaults: ``encoding_options("roll")``.
 
@@ -72,7 +76,7 @@ def encoding_options(name: str) -> dict[str, Any]:
     and ``b.base``.
     """
     return {
-        key: inspect.signature(ENCODINGS[part].__init__).parameters[option].default
+        key: _signature(ENCODINGS[part].__init__).parameters[option].default
         for key, (part, option) in _owners(name).items()
     }
 
@@ -82,7 +86,7 @@ def _owners(name: str) -> dict[str, tuple[str, str]]:
     owners = [
         (part, option)
         for part in split_name(name)
-        for option, parameter in inspect.signature(ENCODINGS[part].__init__).parameters.items()
+        for option, parameter in _signature(ENCODINGS[part].__init__).parameters.items()
         if option not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD
     ]
     times = Counter(option for _, option in owners)
