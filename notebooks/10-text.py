@@ -199,8 +199,7 @@ Markdown(to_markdown(family(committed, "text", later_cells())))
 # ## Beyond the trained length
 #
 # A longer window gives each character more text before it, so the loss should fall. By the rule none of the nine extrapolates. Shaw's
-# vectors come close: they gain from 128 characters and lose a little at 512. The other
-# eight lose more.
+# vectors come close: they gain from 128 characters and lose a little at 512. The other eight lose more.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-text-positions", "caption": "Bits per character by position in windows of 512 characters: means over runs and over eight positions. Shaw's vectors are in both panels. The solid vertical line is the trained length, dotted lines are its multiples. ALiBi is exploratory. All lines share the same characters, so they share most of their noise."}, "image": {"alt": "Two panels of bits per character against position in the window. Left: the learned table and sinusoids rise steeply at the trained length and stay high. No encoding and T5's bias rise slowly. ALiBi is level, and Shaw's vectors, the lowest line, rise a little. Right: RollPE, its twin and multiplexed RollPE jump at the trained length, and RoPE rises a little later. All four go on rising to about the same height, far above Shaw's vectors."}}
 step, trained, longest = 8, LENGTHS[0], LENGTHS[-1]
@@ -241,7 +240,7 @@ fig
 # - Without an encoding only the number of characters is new, over which attention averages.
 #
 # ALiBi (`alibi`, {eq}`eq-alibi`), tried later, was made for longer text {cite}`press2022train`. It keeps its level, 2.99 bits at 64
-# characters and 2.99 at 512. In a comparison on small tasks models without an encoding generalized best to longer ones
+# characters and at 512. In a comparison on small tasks models without an encoding generalized best to longer ones
 # {cite}`kazemnejad2023impact`.
 
 # %% tags=["hide-input"]

@@ -89,6 +89,7 @@ def _speed(run: Record) -> float:
 ALIKE = "correlation of neighbors on the ring, in trained queries and keys, minus that of any two channels"
 QUANTITIES: dict[str, tuple[Measure, str, str]] = {
     "accuracy": (words.score, "test accuracy", "points"),
+    # the gain from longer to shorter windows, so that more is better
     "extrapolation": (words.lost(512, 64), "bits per character at 64 characters minus those at 512", "bits"),
     "overfitting": (_overfitting, "test loss minus loss on plain training images", "nats"),
     "speed": (_speed, "training speed on one device", "percent"),
