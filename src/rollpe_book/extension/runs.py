@@ -50,7 +50,7 @@ def lines_of(cells: Mapping[str, Sequence[Record]], root: Path) -> Iterator[list
 class RunsDirective(TableDirective):
     """``{runs}``: every cell with its mean over seeds; a script lets readers search and sort them."""
 
-    columns = ("recipe", "encoding", "result", "SD", "95 % interval", "n", "seeds")
+    columns = ("recipe", "encoding", "result", "SD", "95 % interval", "seeds")
 
     def run(self) -> list[nodes.Node]:
         app = self.env.app
@@ -85,7 +85,7 @@ class RunsDirective(TableDirective):
         if s.sd is not None:
             spread = [f"{s.sd:.{digits}f}", f"{s.low:.{digits}f} to {s.high:.{digits}f}"]
         mean = f"{s.mean:.{digits}f}" + " bits" * bits
-        return [recipe, encoding, mean, *spread, str(s.n), " ".join(seeds)]
+        return [recipe, encoding, mean, *spread, " ".join(seeds)]
 
 
 def copy_records(app: Sphinx, exception: Exception | None) -> None:

@@ -6,7 +6,7 @@ import importlib
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -58,7 +58,7 @@ def record_copy(path: Path) -> str:
 
 def record_link(path: Path) -> str:
     """The address of that copy: folders of options have percent signs in their names."""
-    return quote(record_copy(path))
+    return record_copy(path).replace("%", "%25")
 
 
 def is_site(app: Sphinx) -> bool:
