@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,7 +49,7 @@ def lines_of(cells: Mapping[str, Sequence[Record]], root: Path) -> Iterator[list
 class RunsDirective(TableDirective):
     """``{runs}``: every cell with its mean over seeds; a script lets readers search and sort them."""
 
-    columns = ("recipe", "encoding", "result", "SD", "95 % interval", "seeds")
+    columns = ("recipe", "encoding", "result", "SD", "95 % interval", "n")
 
     def run(self) -> list[nodes.Node]:
         app = self.env.app
@@ -71,33 +70,31 @@ class RunsDirective(TableDirective):
         return made
 
     def _row(self, cell: str, records: Sequence[Record]) -> list[str]:
-        """Each seed leads to its record. Figures and tables lead to the row, by its id."""
+        """Its encoding leads to the records. Figures and tables lead to the row, by its id."""
         recipe, _, encoding = cell.partition("/")
-        seeds = [str(r.seed) for r in records]
         if site.is_site(self.env.app):
-            encoding = (
-                f'<span id="{nodes.make_id(records[0].run_id.path.parent.as_posix())}">{encoding}</span>'
-            )
-            seeds = [f'<a href="{site.record_link(record_path("", r))}">{r.seed}</a>' for r in records]
+            path = record_path("", records[0])
+            name, address = nodes.make_id(path.parent.as_posix()), site.record_link(path)
+            encoding = f'<a id="{name}" href="{address}">{encoding}</a>'
         s, bits = summarize([r.score for r in records]), bool(records[0].bits)
         digits = 3 if bits else 2
         spread = ["–", "–"]
         if s.sd is not None:
             spread = [f"{s.sd:.{digits}f}", f"{s.low:.{digits}f} to {s.high:.{digits}f}"]
-        mean = f"{s.mean:.{digits}f}" + " bits" * bits
-        return [recipe, encoding, mean, *spread, " ".join(seeds)]
+        return [recipe, encoding, f"{s.mean:.{digits}f}" + " bits" * bits, *spread, str(s.n)]
 
 
-def copy_records(app: Sphinx, exception: Exception | None) -> None:
-    """Copy all records into the book, so that the page of runs leads to them; of a seed the committed one."""
+def write_records(app: Sphinx, exception: Exception | None) -> None:
+    """Put all records into the book, a list for each cell, so that the page of runs leads to them."""
     if exception is None and site.is_site(app):
-        for folder in reversed(site.RECORDS):
-            for path in (site.project_root(app) / folder).glob("*/*/seed-*.json"):
-                target = Path(app.outdir, site.record_copy(path))
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, target)
+        root = site.project_root(app)
+        for cell, records in cells_of(root).items():
+            target = Path(app.outdir, site.record_copy(record_path("", records[0])))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            texts = [path.read_text(encoding="utf8").strip() for path in site.find_records(root, cell)]
+            target.write_text(f"[{','.join(texts)}]", encoding="utf8")
 
 
 def setup(app: Sphinx) -> None:
     app.add_directive("runs", RunsDirective)
-    app.connect("build-finished", copy_records)
+    app.connect("build-finished", write_records)

@@ -52,12 +52,12 @@ def all_records(root: Path) -> list[Record]:
 
 
 def record_copy(path: Path) -> str:
-    """Where the book keeps its own copy of a record, relative to the book's root."""
-    return "/".join(["records", *path.parts[-3:]])
+    """Where the book keeps a record, in a list with the others of its cell, relative to the book's root."""
+    return "/".join(["records", *path.parts[-3:-1]]) + ".json"
 
 
 def record_link(path: Path) -> str:
-    """The address of that copy: folders of options have percent signs in their names."""
+    """The address of that list: folders of options have percent signs in their names."""
     return record_copy(path).replace("%", "%25")
 
 
