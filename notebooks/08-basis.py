@@ -576,7 +576,14 @@ agree("eq-position-average", [left(G) for G in rows], library)
 from rollpe_lab.evidence import inside, words
 from rollpe_lab.evidence.words import difference, lead, least, most
 
-# Close to one before training, small in text
+# In RollPE a band grows along the diagonal, in the twin almost none.
+for seen, band in (
+    ("mini@epochs=1,frames=12,warmup_epochs=0.5", 0.8),
+    ("quick@frames=12,patch_size=1", 0.35),
+):
+    assert words.mean(f"{seen}/roll", inside.neighbors) > band
+    assert words.mean(f"{seen}/roll-twin", inside.neighbors) < 0.15
+# For queries the coherence is close to one before training, in text it is small.
 started = [f"{data}/roll" for data in ("order", "order-photos", "order-text")]
 assert min(least(arm, inside.coherence(1)) for arm in started[:2]) > 0.9
 assert most(started[2], inside.coherence(1)) < 0.2
