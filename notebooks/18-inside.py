@@ -65,7 +65,6 @@ from rollpe_lab.evidence.words import (
     runs_by_arm,
     score,
     summary,
-    verdict,
 )
 from rollpe_lab.files import markdown
 from rollpe_lab.sources import enter_root
@@ -444,7 +443,7 @@ assert least("mini-patch8/roll", neighbors) > 0.3 and not measured(
 )
 # On photographs of ten epochs the sign of the difference is open.
 assert means("mini/roll", "mini/roll-twin") == [39.5, 40.0]
-assert verdict("mini/roll", "mini/roll-twin") == "open"
+assert difference("mini/roll", "mini/roll-twin").p > 0.05
 # Neighbors correlate less after ten epochs than after one.
 short = "mini@epochs=1,frames=12,warmup_epochs=0.5/roll"
 assert mean(short, neighbors) > 0.85 > most("mini/roll", neighbors)
