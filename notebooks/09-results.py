@@ -530,30 +530,24 @@ Markdown(spacing.means())
 # Tests, text and the price at other sizes are in {doc}`19-ablations`.
 
 # %% tags=["hide-input"]
-ring, steps = "axial-rope@wavelengths=[2.0,16.0]", "axial-rope@frequencies=arithmetic"
-ring_steps, slow = (
-    f"{steps},wavelengths=[2.0,16.0]",
-    "quick-spacing@learning_rate=0.001",
-)
-ranges = (
-    (f"quick-spacing/{ring}", "quick-spacing/axial-rope"),
-    (f"quick-spacing/{ring_steps}", f"{slow}/{steps}"),
-)
+usual, usual_steps, fit, fit_steps, *_ = spacing.arms_of("quick-spacing").values()
 # With the ring's range RoPE gains at either spacing. The spacing is open.
-assert all(mean(a) > mean(b) and verdict(a, b) == "clear" for a, b in ranges)
-assert {verdict(*pair) for pair in zip(*ranges, strict=True)} == {"open"}
+for a, b in ((fit, usual), (fit_steps, usual_steps)):
+    assert mean(a) > mean(b) and verdict(a, b) == "clear"
+assert verdict(fit, fit_steps) == verdict(usual, usual_steps) == "open"
+assert round(mean(fit), 1) == 96.0
+gains = [lead((fit, usual))]
 # On 8×8 patches rotations with the ring's frequencies are better than RollPE.
-eight = "quick-spacing8/roll", f"quick-spacing8/{ring_steps}"
-assert verdict(*eight) == "clear" and mean(eight[0]) < mean(eight[1])
+usual, usual_steps, fit, fit_steps, rolled, *_ = spacing.arms_of(
+    "quick-spacing8"
+).values()
+assert verdict(rolled, fit_steps) == "clear" and mean(rolled) < mean(fit_steps)
 assert abs(mean("quick-twist8/roll") - mean("quick-twist8/axial-rope")) < 0.5
-assert round(mean(f"quick-spacing/{ring}"), 1) == 96.0
-gains = [
-    lead((f"quick-spacing/{ring}", "quick-spacing/axial-rope")),
-    lead((f"quick-spacing8@learning_rate=0.004/{ring}", "quick-spacing8/axial-rope")),
-]
-gains.append(lead((f"quick-spacing8/{ring_steps}", f"quick-spacing8/{steps}")))
+# The gain has its scope.
+gains += [lead((fit, usual)), lead((fit_steps, usual_steps))]
 assert [round(gain.mean, 1) for gain in gains] == [2.4, 2.6, 3.4]
 assert all(gain.low > 0 and gain.n == 10 for gain in gains)
+ring = "axial-rope@wavelengths=[2.0,16.0]"
 words = (
     "text-spacing/rope@wavelengths=[2.0,64.0]",
     "text-spacing@learning_rate=0.004/roll",

@@ -348,30 +348,18 @@ Markdown(spacing.tests())
 
 
 # %% tags=["hide-input"]
-def arms_on(recipe, base, waves):
-    """Usual range with equal ratios, with equal steps; the ring's range, with both."""
-    steps, span = "frequencies=arithmetic", f"wavelengths={waves}"
-    options = ("", f"@{steps}", f"@{span}", f"@{steps},{span}")
-    ends = [f"/{base}{o}" for o in options]
-    return [next(a for a in runs_by_arm() if a in (recipe + e, slow + e)) for e in ends]
-
-
 # 8×8: the gain of the ring's range is clear at equal steps and open at equal ratios.
-slow = "quick-spacing8@learning_rate=0.004"
-usual, usual_steps, fit, fit_steps = arms_on(
-    "quick-spacing8", "axial-rope", "[2.0,16.0]"
-)
+usual, usual_steps, fit, fit_steps, rolled, *_ = spacing.arms_of(
+    "quick-spacing8"
+).values()
 assert mean(fit_steps) > mean(usual_steps) and mean(fit) > mean(usual)
 assert verdict(fit_steps, usual_steps) == "clear" and verdict(fit, usual) == "open"
 assert verdict(fit_steps, fit) == verdict(usual_steps, usual) == "open"
 # Rotations with the ring's frequencies beat RollPE itself.
-rolled = "quick-spacing8/roll"
 assert verdict(rolled, fit_steps) == "clear" and mean(rolled) < mean(fit_steps)
 # On 4×4 patches at its chosen rate, at twice this rate it is open.
-slow = "quick-spacing@learning_rate=0.001"
-usual, _, fit, fit_steps = arms_on("quick-spacing", "axial-rope", "[2.0,16.0]")
-assert verdict(f"{slow}/roll", fit_steps) == "clear"
-assert mean(f"{slow}/roll") < mean(fit_steps)
+usual, _, fit, fit_steps, rolled, *_ = spacing.arms_of("quick-spacing").values()
+assert verdict(rolled, fit_steps) == "clear" and mean(rolled) < mean(fit_steps)
 assert difference("quick-twist/roll", fit_steps).p > 0.05
 # On digits the range of the waves matters clearly; other sizes
 assert verdict(fit, usual) == "clear" and mean(fit) > mean(usual)
@@ -380,16 +368,15 @@ assert adjusted(usual, fit, at(12)) < 0.05
 # Text: with equal steps the ring's range has the lower mean, clearly on SymPy.
 lower = {}
 for text, steps_matter in (("text-spacing", "clear"), ("sklearn-spacing", "open")):
-    slow = f"{text}@learning_rate=0.004"
-    usual, usual_steps, fit, fit_steps = arms_on(text, "rope", "[2.0,64.0]")
+    usual, usual_steps, fit, fit_steps, rolled, *_ = spacing.arms_of(text).values()
     assert mean(fit_steps) < mean(usual_steps)
     assert verdict(fit_steps, usual_steps) == steps_matter
-    assert verdict(fit, usual) == verdict(f"{slow}/roll", fit_steps) == "open"
+    assert verdict(fit, usual) == verdict(rolled, fit_steps) == "open"
     # Equivalence of RollPE and rotations with its frequencies is not shown.
-    assert equivalence(f"{slow}/roll", fit_steps, 0.02) > 0.05
+    assert equivalence(rolled, fit_steps, 0.02) > 0.05
     lower[text] = mean(fit) < mean(usual), mean(fit_steps) < mean(fit)
     assert text != "text-spacing" or most(fit, bits(512)) < least(usual, bits(512))
-assert equivalence(f"{slow}/roll", usual, 0.02) < 0.05  # scikit-learn
+assert equivalence(rolled, usual, 0.02) < 0.05  # scikit-learn
 # Two of four signs on scikit-learn are reversed.
 assert lower == {"text-spacing": (True, True), "sklearn-spacing": (False, False)}
 # The twisted ring, RollPE and RoPE

@@ -138,14 +138,14 @@ class Judged(_Strict):
     def decide(self, records: Sequence[Record]) -> tuple[Decision, str]:
         """The verdict, and why. InputError if runs may not be compared."""
         read, _, unit = QUANTITIES[self.of_what]
-        samples: dict[str, Any] = {arm: PAPER_TABLE_1.get(arm) for arm in self.arms}
-        if self.recipe != "printed":
+        samples: dict[str, Any]
+        if self.recipe == "printed":
+            samples = {arm: PAPER_TABLE_1[arm] for arm in self.arms}
+        else:
             runs = {unquote(slug): arm.values() for slug, arm in arms_of(records, self.recipe).items()}
             own = {arm: runs.get(arm, ()) for arm in self.arms}
-            if (
-                self.of_what == "speed"
-                and len({r.environment.device_name for a in own.values() for r in a}) > 1
-            ):
+            devices = {run.environment.device_name for arm in own.values() for run in arm}
+            if self.of_what == "speed" and len(devices) > 1:
                 raise InputError("the runs were timed on different devices")
             samples = {arm: [v for run in own[arm] if (v := read(run)) is not None] for arm in own}
         counts = {arm: summarize(values).n if values else 0 for arm, values in samples.items()}

@@ -71,6 +71,7 @@ def test_every_document_has_claims_and_a_claim_one_kind_of_evidence_that_fits_it
         if c.checks:
             assert bool(c.checks.holds) != bool(c.checks.fails) == bool(c.quote), c.id
             assert c.instead or not c.checks.corrected_by, c.id
+        assert not c.records or c.records.rule in RULES, c.id
         assert len(c.refuted_by) > 20, c.id
         assert [c.checks, c.records, c.needs].count(None) == 2, c.id
         assert c.kind != "mathematical" or c.records is None, c.id

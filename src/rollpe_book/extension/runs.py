@@ -87,11 +87,15 @@ class RunsDirective(TableDirective):
 def write_records(app: Sphinx, exception: Exception | None) -> None:
     """Put all records into the book, a list for each cell, so that the page of runs leads to them."""
     if exception is None and site.is_site(app):
-        root = site.project_root(app)
-        for cell, records in cells_of(root).items():
-            target = Path(app.outdir, site.record_copy(record_path("", records[0])))
+        lists: dict[str, dict[int, Path]] = {}
+        for folder in reversed(site.RECORDS):  # of two runs of one seed the committed one stays
+            for path in (site.project_root(app) / folder).glob("*/*/seed-*.json"):
+                seed = int(path.stem.removeprefix("seed-"))
+                lists.setdefault(site.record_copy(path), {})[seed] = path
+        for copy, paths in lists.items():
+            target = Path(app.outdir, copy)
             target.parent.mkdir(parents=True, exist_ok=True)
-            texts = [path.read_text(encoding="utf8").strip() for path in site.find_records(root, cell)]
+            texts = [path.read_text(encoding="utf8").strip() for _, path in sorted(paths.items())]
             target.write_text(f"[{','.join(texts)}]", encoding="utf8")
 
 

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -39,12 +40,14 @@ def benchmark(
         default a step is compiled, and on a CPU the size is nano and the batch 128, as in mini.
     encodings: by default all that have two axes. ``none`` is always included: it is the reference.
 
-    A model that fails is named in the result; only a failure of ``none`` is raised.
+    A model that cannot be prepared is named in the result; a failure of ``none``, and of a timed step, is
+    raised.
 
     Raises InputError for an unknown encoding or recipe, and for a recipe with other images.
     """
     torch_device, names = choose_device(device), _names(encodings)
     outside = sorted({file for name in names for file in outside_files(name)})
+    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
     started, source, start = now(), loaded_source(outside), time.perf_counter()
     timed = _timed_recipe(recipe, overrides or {}, torch_device)
     peak, mode = matmul_peak(torch_device, timed.precision), compile_mode(timed, torch_device)
@@ -77,9 +80,7 @@ def benchmark(
         timm=timings("timm "),
         failed=failed,
         environment=environment(str(torch_device)),
-        provenance=provenance(
-            shlex.join(["rollpe", *sys.argv[1:]]), started, time.perf_counter() - start, source
-        ),
+        provenance=provenance(command, started, time.perf_counter() - start, source),
     )
 
 

@@ -89,7 +89,7 @@ RollPE, its twin, the twisted ring.
 """
 
 
-def _factorial(recipe: str) -> Iterator[tuple[str, str, str, None]]:
+def factorial(recipe: str) -> Iterator[tuple[str, str, str, None]]:
     """Recipe, variant and reference: range, range, spacing, spacing, then RollPE against its frequencies."""
     usual, usual_steps, ring, ring_steps, roll, *_ = SPACING[recipe]
     pairs = (ring, usual), (ring_steps, usual_steps), (usual_steps, usual), (ring_steps, ring)
@@ -147,7 +147,7 @@ PLANNED = (
             )
         ),
     ),
-    (range(200, 210), tuple(itertools.chain.from_iterable(map(_factorial, SPACING)))),
+    (range(200, 210), tuple(itertools.chain.from_iterable(map(factorial, SPACING)))),
     (
         range(10, 13),
         (

@@ -5,7 +5,7 @@ Rotations with geometric or arithmetic frequencies, over RoPE's usual range or t
 
 from __future__ import annotations
 
-from rollpe_lab.evidence.families import NO_BREAK, SPACING, Compared, p_value, path_of, signed
+from rollpe_lab.evidence.families import NO_BREAK, SPACING, Compared, factorial, p_value, path_of, signed
 from rollpe_lab.evidence.words import compared, equivalence, values
 from rollpe_lab.files import markdown
 from rollpe_lab.statistics import summarize
@@ -61,10 +61,10 @@ def tests() -> str:
     """
     columns, last = [], ["RollPE: equivalent?"]
     for recipe, margin in MARGIN.items():
-        usual, usual_steps, ring, ring_steps, roll, *_ = arms_of(recipe).values()
-        pairs = (ring, usual), (ring_steps, usual_steps), (usual_steps, usual), (ring_steps, ring)
-        columns.append([_difference(compared(*pair)) for pair in (*pairs, (roll, ring_steps))])
-        last.append(f"{p_value(equivalence(roll, ring_steps, margin))} (±{margin:g})")
+        pairs = [[path_of(recipe, arm) for arm in pair] for _, *pair, _ in factorial(recipe)]
+        columns.append([_difference(compared(*pair)) for pair in pairs])
+        roll, rotations = pairs[-1]
+        last.append(f"{p_value(equivalence(roll, rotations, margin))} (±{margin:g})")
     rows = zip(QUESTIONS, *columns, strict=True)
     return markdown([["difference", *TITLES.values()], *rows, last])
 

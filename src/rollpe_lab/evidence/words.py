@@ -17,7 +17,7 @@ from scipy import stats
 
 from rollpe.errors import InputError
 from rollpe_lab import statistics
-from rollpe_lab.evidence.families import NO_BREAK, PLANNED, Compared, family, later_cells, path_of, signed
+from rollpe_lab.evidence.families import NO_BREAK, Compared, family, later_cells, path_of, signed
 from rollpe_lab.files import markdown
 from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.records.store import find_arrays, read_records
@@ -170,8 +170,7 @@ def equivalence(a: str, b: str, margin: float, measure: Measure = score) -> floa
 @cache
 def _family(recipe: str) -> list[Compared]:
     runs = (run for arm in runs_by_arm().values() for run in arm.values())
-    planned = any(recipe == name for _, named in PLANNED for name, *_ in named)
-    return family(runs, recipe, () if planned else later_cells(find_root() / "plans"))
+    return family(runs, recipe, later_cells(find_root() / "plans"))
 
 
 def compared(a: str, b: str, length: int | None = None) -> Compared:
