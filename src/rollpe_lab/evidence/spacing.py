@@ -61,7 +61,7 @@ def tests() -> str:
     """
     columns, last = [], ["RollPE: equivalent?"]
     for recipe, margin in MARGIN.items():
-        pairs = [[path_of(recipe, arm) for arm in pair] for _, *pair, _ in factorial(recipe)]
+        pairs = [(path_of(recipe, a), path_of(recipe, b)) for _, a, b, _ in factorial(recipe)]
         columns.append([_difference(compared(*pair)) for pair in pairs])
         roll, rotations = pairs[-1]
         last.append(f"{p_value(equivalence(roll, rotations, margin))} (±{margin:g})")
