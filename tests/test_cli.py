@@ -236,7 +236,7 @@ assert "torch" not in sys.modules
     [
         ("rollpe_lab.training.train", ["train", "--recipe", "smoke"], "--resume"),
         (
-            "rollpe_lab.training.sweep.Sweep.run",
+            "rollpe_lab.training.sweep.sweep",
             ["sweep", str(ROOT / "plans/quick.yaml")],
             "the same command resumes",
         ),

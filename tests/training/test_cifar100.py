@@ -70,6 +70,7 @@ def test_two_hundred_steps_of_the_strong_recipe_lower_the_loss(data_root, tmp_pa
             "warmup_epochs": 1,
             "held_out": 500,
             "resolutions": [],
+            "shifts": [],
             "augmentation.mixup": 0,
             "augmentation.cutmix": 0,
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rollpe_lab.commands import options as shared
 
 @click.command()
 @click.argument("file", metavar="PLAN", type=shared.PATH)
+@click.option("--only", metavar="RECIPE/ENCODING", help="Only the runs of this recipe and encoding.")
 @click.option("--budget", callback=shared.seconds, help="Time limit: 90s, 25m, 1h30m; unlimited by default.")
 @shared.set_option
 @shared.folder_option(
@@ -23,27 +25,22 @@ from rollpe_lab.commands import options as shared
 @shared.folder_option(
     "--checkpoints", "checkpoints", "Folder of checkpoints, from which interrupted runs resume."
 )
-@click.option("--no-checkpoints", is_flag=True, help="Write no checkpoints: an interrupted run starts again.")
-@click.option("--retry", is_flag=True, help="Also run cells that failed before.")
-@click.option("--measure", is_flag=True, help="Estimate durations from short runs now, not from old records.")
 @click.option("--list", "show", is_flag=True, help="Only list the missing runs, by priority.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
     file: Path,
+    only: str | None,
     overrides: dict[str, str],
     records: Path,
-    checkpoints: Path,
-    no_checkpoints: bool,
-    retry: bool,
     show: bool,
     no_progress: bool,
     **settings: Any,
 ) -> None:
     """Train the missing runs of a plan, by priority.
 
-    PLAN is a YAML file of encodings and seeds under one recipe; examples are in plans/. A run starts if it
-    should fit the budget, as estimated from earlier runs, at first from records of the same kind of device.
-    The same command resumes; several sweeps may share one folder of records.
+    PLAN is a YAML file of encodings and seeds under one recipe; examples are in plans/. With a budget, no run
+    starts if the last one took longer than what is left. The same command resumes; several sweeps may share a
+    folder of records. Exits with status 1 if a run failed.
 
     \b
     Example: rollpe sweep plans/quick.yaml --list
@@ -53,14 +50,14 @@ def sweep(
     from rollpe_lab.training import sweep as sweeps  # noqa: PLC0415
 
     planned = plans.load_plan(file, overrides)
-    if show:
-        absent = plans.missing(planned, records, retry=True)
-    else:
-        settings |= {"retry": retry, "progress": not no_progress}
-        settings["checkpoints"] = None if no_checkpoints else checkpoints
-        absent = sweeps.Sweep(planned, records, say=click.echo, **settings).run().missing
-    for run_id in absent:
-        reason = "" if retry else plans.failure(records, run_id.run_id)
-        again = f"failed: {run_id}: {reason.rstrip('.')}. Try it again with --retry."
-        click.echo(again if reason else f"missing: {run_id}")
-    click.echo(f"{len(planned) - len(absent)} of {len(planned)} cells have a record")
+    if only:
+        planned = plans.only(planned, only)
+    settings |= {"progress": not no_progress, "say": click.echo}
+    failed = {} if show else sweeps.sweep(planned, records, **settings)
+    missing = plans.missing(planned, records)
+    for run in missing:
+        reason = failed.get(str(run))
+        click.echo(f"failed: {run}: {reason}" if reason else f"missing: {run}")
+    click.echo(f"{len(planned) - len(missing)} of {len(planned)} runs have a record")
+    if failed:
+        sys.exit(1)

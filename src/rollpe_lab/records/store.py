@@ -10,7 +10,6 @@ import errno
 import hashlib
 import io
 import json
-import logging
 import reprlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -25,8 +24,6 @@ from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file, write_atomically
 from rollpe_lab.records.record import SCHEMA_VERSION, Record, RunId
 
-logger = logging.getLogger(__name__)
-
 
 def record_path(root: str | Path, record_or_run_id: Record | RunId) -> Path:
     """`<root>/<recipe>/<encoding slug>/seed-<n>.json`."""
@@ -39,15 +36,15 @@ def record_path(root: str | Path, record_or_run_id: Record | RunId) -> Path:
 
 @contextmanager
 def claim(root: str | Path, run_id: RunId) -> Iterator[bool]:
-    """Hold the right to train a cell; yields whether it was free, or already held by this thread.
+    """Hold the right to train a run; yields whether it was free, or already held by this thread.
 
     root: folder of records or of checkpoints. The claim is a lock of the operating system, which ends with
     its process, however that ends; a file that a killed process leaves in `.locks` blocks nobody.
-    On a filesystem without locks every cell is free, with a warning.
+    Raises InputError on a filesystem without locks.
     """
     path = Path(root) / ".locks" / run_id.path.with_suffix(".lock")
     ensure_writable(path.parent)
-    lock = FileLock(path, timeout=0, is_singleton=True)  # its holder may ask again
+    lock = FileLock(path, timeout=0, is_singleton=True, fallback_to_soft=False)  # its holder may ask again
     try:
         lock.acquire()
     except Timeout:
@@ -56,7 +53,10 @@ def claim(root: str | Path, run_id: RunId) -> Iterator[bool]:
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise
-        logger.warning("%s: no locks on this filesystem. Let no two processes train one run.", root)
+        raise InputError(
+            f"{root}: this filesystem has no locks, so two processes could train one run. "
+            "Choose a folder on another."
+        ) from None
     try:
         yield True
     finally:

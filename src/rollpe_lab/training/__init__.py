@@ -3,7 +3,7 @@
 run.py is where to begin: `train`, from the recipe to the record. It rests on recipe.py, datasets.py (a
 table), data.py (fetch.py downloads), augment.py, state.py (model, optimizers), step.py and
 compiling.py (one optimizer step), evaluate.py, checkpoint.py, observation.py and
-device.py. plan.py reads plans, estimates.py how long they take, sweep.py trains those that are missing.
+device.py. plan.py reads plans, sweep.py trains the runs that are missing.
 
 The names here are imported when they are first used: recipes are read without torch.
 """

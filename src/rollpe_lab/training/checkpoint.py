@@ -18,11 +18,10 @@ from rollpe.errors import InputError
 from rollpe_lab.files import expect_file, write_atomically
 from rollpe_lab.records.record import RunId
 from rollpe_lab.sources import training_hash
-from rollpe_lab.training.data import load_dataset
 from rollpe_lab.training.device import choose_device
 from rollpe_lab.training.observation import Model
 from rollpe_lab.training.recipe import Recipe
-from rollpe_lab.training.state import create_model, resolve, shape_of
+from rollpe_lab.training.state import create_model
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +83,7 @@ class Checkpoint:
 
         Logs a warning if the last file is damaged and the one before it is taken.
         """
-        path, state = self.usable(self.device)
+        path, state = self.usable()
         self.whole = path == self.path
         if state and not self.whole and self.path.exists():
             logger.warning(
@@ -93,15 +92,15 @@ class Checkpoint:
             )
         return state
 
-    def usable(self, device: torch.device) -> tuple[Path | None, dict[str, Any] | None]:
-        """The last file that is intact and what it holds, on `device`; None and None if there is no file.
+    def usable(self) -> tuple[Path | None, dict[str, Any] | None]:
+        """The last file that is intact and what it holds; None and None if there is no file.
 
         Raises DamagedCheckpoint if all files are damaged, ForeignCheckpoint if one is another run's.
         """
         damaged = None
         for path in filter(Path.exists, (self.path, self.previous)):
             try:
-                state = _read_checkpoint(path, device)
+                state = _read_checkpoint(path, self.device)
             except DamagedCheckpoint as error:
                 damaged = damaged or error
                 continue
@@ -115,28 +114,6 @@ class Checkpoint:
         if damaged:
             raise damaged
         return None, None
-
-
-def epochs_done(
-    checkpoints: str | Path,
-    recipe: Recipe,
-    run_id: RunId,
-    *,
-    device: str = "auto",
-    data_root: str | Path = "data",
-) -> int:
-    """After how many epochs `train` would resume from this run's checkpoint; 0 if it would start over."""
-    path = checkpoint_path(checkpoints, run_id)
-    if not path.exists() and not previous_path(path).exists():
-        return 0
-    target = choose_device(device)
-    data = load_dataset(recipe.data, data_root, recipe.held_out, recipe.context)
-    resolved = resolve(recipe, target, held_out=len(data.held_out))
-    try:
-        _, state = Checkpoint(path, run_id, resolved, shape_of(data), target).usable(torch.device("cpu"))
-    except InputError:
-        return 0
-    return len(state["history"]) if state else 0
 
 
 def load_model(path: str | Path, device: str = "auto") -> Model:

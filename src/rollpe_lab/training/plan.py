@@ -35,7 +35,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rollpe.encodings import changed_options, create_encoding, encoding_options
-from rollpe.errors import InputError
+from rollpe.errors import InputError, hint
 from rollpe.vit import SIZES
 from rollpe_lab.files import read_yaml_file
 from rollpe_lab.records.record import RunId
@@ -76,8 +76,13 @@ class Planned:
     later: bool = False  # it was added when earlier runs were known
     plan: str | None = field(default=None, compare=False)
 
+    @property
+    def arm(self) -> str:
+        """Recipe and encoding with their options, as people spell them: mini/roll@width=7."""
+        return unquote(self.run_id.path.parent.as_posix())
+
     def __str__(self) -> str:
-        return unquote(f"{self.run_id.recipe} {self.run_id.slug} seed {self.run_id.seed}")
+        return f"{self.arm} seed {self.run_id.seed}"
 
 
 def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
@@ -150,27 +155,15 @@ def seed_by_seed(
             yield RunId(recipe=recipe, encoding=name, encoding_options=changed, seed=seed)
 
 
-def failure_path(records: str | Path, run_id: RunId) -> Path:
-    """The file that says why a run could not be finished, beside where its record would be."""
-    return record_path(records, run_id).with_suffix(".failed")
+def missing(planned: Sequence[Planned], records: str | Path) -> list[Planned]:
+    """The runs without a record."""
+    return [run for run in planned if not record_path(records, run.run_id).exists()]
 
 
-def missing(planned: Sequence[Planned], records: str | Path, retry: bool = False) -> list[Planned]:
-    """The cells without a record; those that failed only with ``retry``."""
-    return [
-        p
-        for p in planned
-        if not record_path(records, p.run_id).exists()
-        and (retry or not failure_path(records, p.run_id).exists())
-    ]
-
-
-def failure(records: str | Path, run_id: RunId) -> str:
-    """Why a cell failed; "" if it did not."""
-    path = failure_path(records, run_id)
-    try:
-        return str(json.loads(path.read_bytes())["reason"])
-    except FileNotFoundError:
-        return ""
-    except (OSError, LookupError, TypeError, ValueError):
-        return f"{path} is damaged"
+def only(planned: Sequence[Planned], arm: str) -> list[Planned]:
+    """The runs of one recipe and encoding, spelled ``strong/roll@width=7``. Raises InputError for none."""
+    found = [run for run in planned if run.arm == unquote(arm)]
+    if not found:
+        arms = dict.fromkeys(run.arm for run in planned)
+        raise InputError(f"{arm} is not in the plan.{hint(arm, arms)} It has {', '.join(arms)}.")
+    return found

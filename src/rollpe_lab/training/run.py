@@ -135,7 +135,7 @@ def train(
         del untrained
 
         # compiled code, random numbers, and where a checkpoint left off
-        models.waited = run.compiled.precompile(run.batch)
+        run.compiled.precompile(run.batch)
         if where.type != "cpu" and recipe.topography == "none":
             run.compiled.check_gradient(run.batch)
         run.streams = random_streams(run)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -84,19 +83,16 @@ class CompiledModel:
         inputs, targets = self.batches(images, labels, torch.Generator())
         return inputs[0], targets[0]
 
-    def precompile(self, batch: int) -> float:
+    def precompile(self, batch: int) -> None:
         """Compile everything now, on noise, and leave all tensors as they were; the random state moves on.
 
-        batch: images or windows of a step. Returns the seconds that it took; nothing is done where nothing is
-        to be compiled, or all is.
+        batch: images or windows of a step. Nothing is done where nothing is to be compiled, or all is.
         """
-        begun = time.perf_counter()
         if self.mode.gradient and not self.ready:
             self.model.train()
             self.step.precompile(*self.noise(batch))
             self.evaluate.precompile(self.model)
         self.ready = True
-        return time.perf_counter() - begun
 
     def check_gradient(self, batch: int) -> None:
         """Compare the gradient of a step for the weights of queries, keys and values with plain attention's.
@@ -138,13 +134,12 @@ class CompiledModels:
     """What the runs of one process share: data sets, and a `CompiledModel` for each recipe and encoding.
 
     Each model keeps the memory of its activations, so that there are `KEPT` at most: one more, and all are
-    dropped. waited: seconds that the last run waited for its model to be compiled.
+    dropped.
     """
 
     KEPT = 8
 
     def __init__(self) -> None:
-        self.waited = 0.0
         self._data: dict[tuple[str, str, int | None, int | None], Data] = {}
         self._models: dict[tuple[str, str], CompiledModel] = {}
 
