@@ -1,28 +1,18 @@
-"""Killed runs and damaged checkpoints: a run goes on to the bits of one left alone, or it is refused."""
+"""Damaged checkpoints: a run goes on to the bits of one left alone, or it is refused."""
 
 from __future__ import annotations
 
-import itertools
-import multiprocessing
 import os
 import shutil
-import signal
 
 import pytest
 import torch
 
 from refusals import FULL, interrupted, raising, refused
-from rollpe_lab.records import RunId, read_arrays, read_record, record_path
-from rollpe_lab.training import checkpoint, load_model, load_recipe, run, train
+from rollpe_lab.records import RunId, read_record, record_path
+from rollpe_lab.training import checkpoint, load_model, load_recipe, train
 from rollpe_lab.training.checkpoint import checkpoint_path, previous_path
-from rollpe_lab.training.plan import Planned
-from rollpe_lab.training.sweep import sweep
 from shared import timeless
-
-# Forks of a process that has imported everything and trained nothing: torch cannot go on in a fork of this
-# one once some test has compiled here.
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["pytest", "sklearn.datasets", "rollpe_lab.training.sweep"])
 
 CHANGES = {"epochs": 3, "train_images": 128, "depth": 1, "dropout": 0.1, "resolutions": []}
 RECIPE = load_recipe("smoke", CHANGES)
@@ -32,55 +22,6 @@ CELL = RunId(recipe=RECIPE.name, encoding="roll", seed=0)
 def train_in(folder, **settings):
     places = {"records": folder / "records", "checkpoints": folder / "checkpoints"}
     return train(RECIPE, "roll", device="cpu", progress=False, **places, **settings)
-
-
-# Killed
-
-
-def work(folder, end: int) -> None:
-    """Train, with a checkpoint after every epoch, and die at the so-manieth renaming of a file; 0: never."""
-    count, real = itertools.count(1), os.replace
-
-    def replace(*names) -> None:
-        if next(count) == end:
-            os.kill(os.getpid(), signal.SIGKILL)
-        real(*names)
-
-    os.replace = replace
-    run.CHECKPOINT_SECONDS = 0.0
-    torch.set_num_threads(1)
-    train_in(folder, resume=True)
-
-
-def exit_code(*arguments) -> int:
-    process = FORKS.Process(target=work, args=arguments)
-    process.start()
-    process.join()
-    return process.exitcode
-
-
-def left_in(folder) -> tuple:
-    """All that a finished run has left but times: record, arrays, names of files, weights."""
-    path = record_path(folder / "records", CELL)
-    arrays = {name: array.tolist() for name, array in read_arrays(path).items()}
-    files = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
-    model = load_model(checkpoint_path(folder / "checkpoints", CELL), device="cpu")
-    weights = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
-    return timeless(read_record(path)), arrays, files, weights
-
-
-def test_a_run_killed_at_an_operation_on_a_file_is_resumed_to_the_same_bits(tmp_path):
-    """The second checkpoint, when the first is already set aside, and the record, the last file of all."""
-    assert exit_code(tmp_path / "alone", 0) == 0
-    for end, last in ((3, ".seed-0.pt"), (9, ".seed-0.json")):
-        folder = tmp_path / str(end)
-        assert exit_code(folder, end) == -signal.SIGKILL
-        assert len([*folder.rglob("*.tmp")]) == len([*folder.rglob(f"{last}.*.tmp")]) == 1
-        assert exit_code(folder, 0) == 0
-        assert left_in(folder) == left_in(tmp_path / "alone")
-
-
-# Damaged
 
 
 @pytest.fixture(scope="module")
@@ -175,14 +116,9 @@ def test_no_model_is_loaded_from_a_damaged_checkpoint(tmp_path, undisturbed, dam
         load_model(path, device="cpu")
 
 
-def test_with_no_whole_checkpoint_a_run_is_refused_and_a_sweep_begins_it_again(stopped, undisturbed):
+def test_with_no_whole_checkpoint_a_run_is_refused(stopped):
     folder, path = stopped
     for file in (path, previous_path(path)):
         file.write_bytes(b"")
     with refused(rf"{path.name}: damaged checkpoint .* without resume"):
         train_in(folder, resume=True)
-    lines, wanted = [], Planned(RECIPE, CELL)
-    places = {"checkpoints": folder / "checkpoints", "device": "cpu", "progress": False}
-    assert not sweep([wanted], folder / "records", say=lines.append, **places)
-    assert "starting over" in lines[1]
-    assert timeless(read_record(record_path(folder / "records", CELL))) == timeless(undisturbed[0])

@@ -14,7 +14,7 @@ import torch
 from refusals import refused
 from rollpe.encodings import ENCODINGS
 from rollpe.errors import InputError
-from rollpe_lab.commands.options import parse_duration
+from rollpe_lab.commands.options import seconds
 from rollpe_lab.files import read_yaml, read_yaml_file
 from rollpe_lab.records import RunId
 from rollpe_lab.training import create_model, load_plan, load_recipe, recipes
@@ -156,13 +156,13 @@ def test_a_recipe_of_a_plan_lies_beside_the_plan(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("text", "expected"), [("1h 30m", 5400), ("1h30m10s", 5410), ("1m30", 90), ("0", 0)])
 def test_a_budget_is_hours_minutes_and_seconds_in_this_order(text, expected):
-    assert parse_duration(text) == expected
+    assert seconds(None, None, text) == expected
 
 
 @pytest.mark.parametrize("text", ["1h1h", "5m5m", "30m1h", "1:30", "1_000", "٣m", "9" * 400, ""])
 def test_a_unit_that_comes_twice_or_a_number_that_is_not_decimal_is_no_budget(text):
     with pytest.raises(InputError, match="budget"):
-        parse_duration(text)
+        seconds(None, None, text)
 
 
 def test_a_recipe_of_ones_own_is_a_yaml_file_and_its_runs_are_repeated_without_it(tmp_path):

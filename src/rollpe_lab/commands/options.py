@@ -62,18 +62,15 @@ read_option = click.option(
 )
 
 
-def parse_duration(text: str) -> float:
+def seconds(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
     """ "90", "90s", "25m", "1.5h", "1h30m" → seconds. Raises InputError for anything else."""
+    if text is None:
+        return None
     number = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
     parts = re.fullmatch(rf"(?:{number}h)?(?:{number}m)?(?:{number}s?)?", text.replace(" ", ""))
     if not parts or not any(parts.groups()):
         raise InputError(f"budget {text!r}: write seconds, or a time such as 90s, 25m, 1h30m.")
     return sum(float(part or 0) * unit for part, unit in zip(parts.groups(), (3600, 60, 1), strict=True))
-
-
-def seconds(context: click.Context, option: click.Parameter, text: str | None) -> float | None:
-    """A time such as 90s, 25m or 1h30m as seconds."""
-    return None if text is None else parse_duration(text)
 
 
 def register(context: click.Context, option: click.Parameter, files: tuple[Path, ...]) -> None:

@@ -63,6 +63,11 @@ class RunId(_Plain):
         return slug(self.encoding, self.encoding_options)
 
     @property
+    def arm(self) -> str:
+        """Recipe and encoding with their options, as people spell them: mini/roll@width=7."""
+        return unquote(self.path.parent.as_posix())
+
+    @property
     def path(self) -> Path:
         """<recipe>/<encoding slug>/seed-<n>, without a suffix."""
         return Path(self.recipe, self.slug, f"seed-{self.seed}")
@@ -256,7 +261,7 @@ def by_cell(records: Iterable[Record]) -> dict[str, list[Record]]:
     """Runs by cell, ``recipe/encoding`` with options as people spell them."""
     cells: dict[str, list[Record]] = {}
     for record in records:
-        cells.setdefault(unquote(record.run_id.path.parent.as_posix()), []).append(record)
+        cells.setdefault(record.run_id.arm, []).append(record)
     return cells
 
 

@@ -6,13 +6,12 @@ atomic, reading checks everything, and nothing is unpickled.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import json
 import reprlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,23 +50,16 @@ def claim(root: str | Path, run_id: RunId) -> Iterator[bool]:
         yield False
         return
     except OSError as error:
-        if error.errno not in NO_LOCKS:
-            raise
         raise InputError(
-            f"{root}: this filesystem has no locks, so two processes could train one run. "
-            "Choose a folder on another."
+            f"{path}: no lock to be had ({error.strerror}), so two processes could train one run. "
+            "Choose a folder on another filesystem."
         ) from None
     try:
         yield True
     finally:
         if lock.lock_counter == 1:
-            with suppress(OSError):  # some systems cannot remove an open file
-                path.unlink()
+            path.unlink(missing_ok=True)
         lock.release()
-
-
-NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
-"""Errors of a filesystem without locks."""
 
 
 def sweep_up(path: Path) -> None:

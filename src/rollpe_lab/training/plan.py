@@ -76,13 +76,8 @@ class Planned:
     later: bool = False  # it was added when earlier runs were known
     plan: str | None = field(default=None, compare=False)
 
-    @property
-    def arm(self) -> str:
-        """Recipe and encoding with their options, as people spell them: mini/roll@width=7."""
-        return unquote(self.run_id.path.parent.as_posix())
-
     def __str__(self) -> str:
-        return f"{self.arm} seed {self.run_id.seed}"
+        return f"{self.run_id.arm} seed {self.run_id.seed}"
 
 
 def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
@@ -162,8 +157,8 @@ def missing(planned: Sequence[Planned], records: str | Path) -> list[Planned]:
 
 def only(planned: Sequence[Planned], arm: str) -> list[Planned]:
     """The runs of one recipe and encoding, spelled ``strong/roll@width=7``. Raises InputError for none."""
-    found = [run for run in planned if run.arm == unquote(arm)]
+    found = [run for run in planned if run.run_id.arm == unquote(arm)]
     if not found:
-        arms = dict.fromkeys(run.arm for run in planned)
+        arms = dict.fromkeys(run.run_id.arm for run in planned)
         raise InputError(f"{arm} is not in the plan.{hint(arm, arms)} It has {', '.join(arms)}.")
     return found

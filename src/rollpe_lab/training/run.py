@@ -13,7 +13,6 @@ times, also if the run was killed and resumed in between.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -56,10 +55,6 @@ SHORTEST = 1e-9
 """Seconds that an epoch takes at least: some clocks do not move between two readings."""
 CHECKPOINT_SECONDS = 60  # between two checkpoints; the first comes after the first epoch
 CHECK_EVERY = 25  # steps between two checks of the losses: each waits for the device
-
-# tqdm's own lock is a semaphore that forked processes share: one that is killed while it holds it would stop
-# all others for good. Here a bar belongs to one process.
-tqdm.set_lock(threading.RLock())
 
 
 def train(

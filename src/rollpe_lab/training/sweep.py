@@ -49,31 +49,28 @@ def sweep(
     ends, last = time.monotonic() + (float("inf") if budget is None else budget), 0.0
     failed: dict[str, str] = {}
     models = CompiledModels()
-    for number, run in enumerate(planned, 1):
+    wanted = missing(planned, records)
+    for number, run in enumerate(wanted, 1):
         if time.monotonic() + last >= ends:
             break
         with claim(records, run.run_id) as free:
-            if not missing([run], records):
-                continue
             if not free:
                 say(f"{run}: another process trains it")
+            if not free or not missing([run], records):
                 continue
-            say(f"{number}/{len(planned)} {run}")
+            say(f"{number}/{len(wanted)} {run}")
             try:
                 record = _resume(run, say, records=records, models=models, **settings)
+                last = record.provenance.wall_seconds
+                say(f"{run}: {record.result} in {timedelta(seconds=round(last))}")
             except (InputError, OSError):
                 raise
             except Exception as error:  # a compiler's may be of any kind
-                failed[str(run)] = " ".join(str(error).split())
-                if not isinstance(error, TrainingError):
-                    failed[str(run)] = f"{type(error).__name__}: {failed[str(run)]}"
-                    logger.warning("%s broke", run, exc_info=error)
-            if str(run) in failed:
-                say(f"{run}: failed. {failed[str(run)]}")
-                models.forget()  # now that no frame of an error keeps a model
-                continue
-            last = record.provenance.wall_seconds
-            say(f"{run}: {record.result} in {timedelta(seconds=round(last))}")
+                failed[str(run)] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                foreseen = isinstance(error, TrainingError)
+                logger.warning("%s failed. %s", run, failed[str(run)], exc_info=None if foreseen else error)
+        if str(run) in failed:
+            models.forget()  # here, where no frame of an error keeps a model
     models.forget()
     return failed
 
