@@ -31,15 +31,20 @@ ARMS = Counter()  # the number of missing runs by key, in the order of the plan
 if workflow.is_main_process:  # a job knows its arm, and reading a plan imports torch
     listed = subprocess.run(f"{SWEEP} --list", shell=True, check=True, stdout=subprocess.PIPE, text=True).stdout
     missing = (line.removeprefix("missing: ") for line in listed.splitlines() if line.startswith("missing: "))
-    ARMS.update(quote(run.rpartition(" seed ")[0], safe="/@+").replace("%", "!") for run in missing)
+    ARMS.update(quote(run.rpartition(" seed ")[0], safe="/@+=").replace("%", "!") for run in missing)
     for arm in ARMS:
         Path(STAMP.format(arm=arm)).unlink(missing_ok=True)  # of a record that is gone
 PRIORITY = {arm: -place for place, arm in enumerate(ARMS)}
 
 
 rule runs:
+    localrule: True
     input:
         [STAMP.format(arm=arm) for arm in ARMS],
+    message:
+        "Looking for what is still missing"
+    shell:
+        "{SWEEP} --list"
 
 
 rule arm:

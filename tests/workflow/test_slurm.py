@@ -100,6 +100,7 @@ def test_jobs_that_are_cancelled_or_killed_leave_the_records_of_a_local_run(clus
         driver.wait()
     said = (tmp_path / "log").read_text()
     assert "status is: 'CANCELLED'" in said and "status is: 'FAILED'" in said
+    assert "4 of 4 runs have a record" in said
     sweep(planned, tmp_path / "local", device="cpu", checkpoints=None, progress=False)
     assert [*map(timeless, read_records(records))] == [*map(timeless, read_records(tmp_path / "local"))]
     files = {path.relative_to(records) for path in records.rglob("*") if path.is_file()}
