@@ -53,7 +53,7 @@ rule arm:
     params:
         arm=lambda wildcards: named(wildcards.arm),
     priority: lambda wildcards: PRIORITY.get(wildcards.arm, 0)
-    threads: 1
+    threads: lambda wildcards: 4 if recipe(wildcards) in GPU else 1  # a compiler has work for some
     resources:
         gpu=lambda wildcards: int(recipe(wildcards) in GPU),
         runtime=lambda wildcards: 15 + MINUTES.get(recipe(wildcards), 20) * ARMS.get(wildcards.arm, 1),
