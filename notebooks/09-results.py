@@ -467,7 +467,7 @@ settings = load_recipe(recipe)
 names = encodings.split(",")
 where = {"device": device, "checkpoints": None, "progress": False}
 live = []
-for run, _ in train_missing(settings, names, seeds, Path(records), **where):
+for run in train_missing(settings, names, seeds, Path(records), **where):
     live.append(run)
     print(f"{run.encoding:18} seed {run.seed}: {100 * run.test.accuracy:6.2f} %")
 

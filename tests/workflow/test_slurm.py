@@ -28,12 +28,6 @@ blocks:
 """
 
 
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [one.getsockname()[1] for one in sockets]
-
-
 def until(found, seconds: float = 600.0):
     """What `found` returns as soon as it is something."""
     ends = time.monotonic() + seconds
@@ -53,8 +47,10 @@ def cluster(tmp_path):
         (folder / name).mkdir(parents=True)
     configuration = folder / "slurm.conf"
     host = socket.gethostname().partition(".")[0]
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        ports = [server.getsockname()[1] for server in (one, other)]  # free ones
     template = Path(__file__).with_name("slurm.conf").read_text()
-    configuration.write_text(template.format(folder=folder, host=host, ports=free_ports(2)))
+    configuration.write_text(template.format(folder=folder, host=host, ports=ports))
     # inside a job Snakemake drops SLURM's variables, as if the cluster had its file in /etc
     wrapper = folder / "bin/srun"
     wrapper.write_text(f'#!/bin/sh\nSLURM_CONF={configuration} exec {shutil.which("srun")} "$@"\n')

@@ -62,15 +62,6 @@ def claim(root: str | Path, run_id: RunId) -> Iterator[bool]:
         lock.release()
 
 
-def sweep_up(path: Path) -> None:
-    """Remove the temporary files of processes that were killed while they wrote this record or checkpoint.
-
-    Only for the holder of its claim: then nobody else is writing.
-    """
-    for left_over in path.parent.glob(f".{path.stem}.*.tmp"):
-        left_over.unlink(missing_ok=True)
-
-
 def write_record(root: str | Path, record: Record, **arrays: np.ndarray) -> Path:
     """Write a record under `root`, atomically, and return its path. An older one is replaced.
 

@@ -79,23 +79,10 @@ class Checkpoint:
             self.previous.unlink(missing_ok=True)
 
     def load(self) -> dict[str, Any] | None:
-        """The state to resume from, on the device of the run; None if there is none. See `usable`.
+        """The state in the last file that is intact, on the device of the run; None if there is no file.
 
-        Logs a warning if the last file is damaged and the one before it is taken.
-        """
-        path, state = self.usable()
-        self.whole = path == self.path
-        if state and not self.whole and self.path.exists():
-            logger.warning(
-                "%s: damaged checkpoint. Resuming from the one before it, after epoch %d.",
-                *(self.path, len(state["history"])),
-            )
-        return state
-
-    def usable(self) -> tuple[Path | None, dict[str, Any] | None]:
-        """The last file that is intact and what it holds; None and None if there is no file.
-
-        Raises DamagedCheckpoint if all files are damaged, ForeignCheckpoint if one is another run's.
+        Logs a warning if the last file is damaged and the one before it is taken. Raises DamagedCheckpoint if
+        all files are damaged, ForeignCheckpoint if one is another run's.
         """
         damaged = None
         for path in filter(Path.exists, (self.path, self.previous)):
@@ -110,10 +97,14 @@ class Checkpoint:
                         f"{path}: written by another run (its {key} differs). "
                         "Delete it, or train without resume."
                     )
-            return path, state
+            self.whole = path == self.path
+            if damaged:
+                epoch, words = len(state["history"]), "Resuming from the one before it, after epoch"
+                logger.warning("%s: damaged checkpoint. %s %d.", self.path, words, epoch)
+            return state
         if damaged:
             raise damaged
-        return None, None
+        return None
 
 
 def load_model(path: str | Path, device: str = "auto") -> Model:

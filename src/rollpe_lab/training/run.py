@@ -31,7 +31,7 @@ from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file
 from rollpe_lab.records.origin import environment, loaded_source, now, provenance
 from rollpe_lab.records.record import EpochMetrics, Record, RunId
-from rollpe_lab.records.store import claim, read_record, record_path, sweep_up, write_record
+from rollpe_lab.records.store import claim, read_record, record_path, write_record
 from rollpe_lab.training.checkpoint import Checkpoint, checkpoint_path, previous_path
 from rollpe_lab.training.data import Data, Split
 from rollpe_lab.training.device import (
@@ -362,5 +362,6 @@ def reserved(root: str | Path, run_id: RunId, path: Path) -> Iterator[None]:
             raise InputError(
                 f"{path}: another process trains this run. Wait for it, or choose another folder."
             )
-        sweep_up(path)
+        for half_written in path.parent.glob(f".{path.stem}.*.tmp"):
+            half_written.unlink(missing_ok=True)
         yield

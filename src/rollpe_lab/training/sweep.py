@@ -67,8 +67,8 @@ def sweep(
                 raise
             except Exception as error:  # a compiler's may be of any kind
                 failed[str(run)] = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                foreseen = isinstance(error, TrainingError)
-                logger.warning("%s failed. %s", run, failed[str(run)], exc_info=None if foreseen else error)
+                unforeseen = not isinstance(error, TrainingError)
+                logger.warning("%s failed. %s", run, failed[str(run)], exc_info=unforeseen)
         if str(run) in failed:
             models.forget()  # here, where no frame of an error keeps a model
     models.forget()
@@ -88,8 +88,8 @@ def _resume(planned: Planned, say: Callable[[str], None], **settings: Any) -> Re
 
 def train_missing(
     recipe: Recipe, encodings: Sequence[str], seeds: int, records: str | Path, **settings: Any
-) -> Iterator[tuple[Record, bool]]:
-    """Yield the record of every encoding and seed, and whether it was trained now.
+) -> Iterator[Record]:
+    """Yield the record of every encoding and seed, trained now if need be.
 
     Unlike a sweep, this takes a record only if the source that trains has changed in no result since, so
     that the numbers on a page always belong to the code beside it. ``settings`` go to
@@ -99,7 +99,6 @@ def train_missing(
         path = record_path(records, run_id)
         here = training_hash(outside_files(run_id.encoding))
         record = read_record(path) if path.exists() else None
-        if record is not None and record.provenance.training_hash == here:
-            yield record, False
-        else:
-            yield train(recipe, run_id.encoding, seed=run_id.seed, records=records, **settings), True
+        if record is None or record.provenance.training_hash != here:
+            record = train(recipe, run_id.encoding, seed=run_id.seed, records=records, **settings)
+        yield record
