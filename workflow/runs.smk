@@ -11,7 +11,7 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-PLAN, OPTIONS = config["plan"], config.get("options", "")
+PLAN, OPTIONS = config.get("plan", ""), config.get("options", "")
 SWEEP = f"{sys.executable} -m rollpe.cli sweep {PLAN} {OPTIONS}"
 GPU = ("short", "strong", "paper", "text-strong")  # recipes that need one
 MINUTES = {"short": 15, "strong": 30, "paper": 120, "mini": 120}  # of a run at most; others 20
