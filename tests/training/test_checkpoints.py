@@ -81,6 +81,8 @@ def test_a_run_killed_between_two_checkpoints_goes_on_from_the_one_there_is(stop
     path.rename(previous_path(path))
     assert timeless(train_in(folder, resume=True)) == timeless(undisturbed[0])
     assert not caplog.records
+    resumed, whole = (load_model(file, device="cpu").state_dict() for file in (path, undisturbed[1]))
+    assert resumed.keys() == whole.keys() and all(torch.equal(resumed[key], whole[key]) for key in whole)
 
 
 class Trap:

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import torch
 
 from rollpe_lab.records import read_records
 from rollpe_lab.training import load_plan
@@ -97,7 +98,10 @@ def test_jobs_that_are_cancelled_or_killed_leave_the_records_of_a_local_run(clus
     said = (tmp_path / "log").read_text()
     assert "status is: 'CANCELLED'" in said and "status is: 'FAILED'" in said
     assert "4 of 4 runs have a record" in said
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # as many as a job has
     sweep(planned, tmp_path / "local", device="cpu", checkpoints=None, progress=False)
+    torch.set_num_threads(threads)
     assert [*map(timeless, read_records(records))] == [*map(timeless, read_records(tmp_path / "local"))]
     files = {path.relative_to(records) for path in records.rglob("*") if path.is_file()}
     assert files == {run.run_id.path.with_suffix(end) for run in planned for end in (".json", ".npz")}
