@@ -34,7 +34,7 @@ import matplotlib.pyplot as plt
 import torch
 from torch import nn
 
-from rollpe import textbook
+from rollpe import formulas
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs
 from rollpe_lab.training import load_dataset
@@ -83,9 +83,9 @@ def attention(Q, K, V):
 Q, K = torch.randn(2, 2, 5, 4, dtype=torch.float64)  # two sequences of five tokens
 V = torch.randn(2, 5, 3, dtype=torch.float64)
 A = Q @ K.mT / math.sqrt(4)
-large = textbook.softmax(A + 1000)  # the library avoids overflow
-agree("eq-softmax", [textbook.softmax(A), large], [softmax(A), softmax(A)])
-found = [attention(Q, K, V), textbook.attention(Q, K, V), textbook.scores(Q, K)]
+large = formulas.softmax(A + 1000)  # the library avoids overflow
+agree("eq-softmax", [formulas.softmax(A), large], [softmax(A), softmax(A)])
+found = [attention(Q, K, V), formulas.attention(Q, K, V), formulas.scores(Q, K)]
 pytorch = nn.functional.scaled_dot_product_attention(Q, K, V)
 agree("eq-attention", found, [pytorch, pytorch, A])
 
@@ -129,7 +129,7 @@ X = torch.randn(tokens, width, dtype=torch.float64)
 W_Q, W_K = torch.randn(2, width, d, dtype=torch.float64) / math.sqrt(width)
 W_V = torch.randn(width, width, dtype=torch.float64) / math.sqrt(width)
 Q, K, V = X @ W_Q, X @ W_K, X @ W_V
-library = textbook.self_attention(X, W_Q, W_K, W_V)
+library = formulas.self_attention(X, W_Q, W_K, W_V)
 agree("eq-self-attention", library, attention(Q, K, V))
 
 # %% [markdown]
@@ -145,7 +145,7 @@ agree("eq-self-attention", library, attention(Q, K, V))
 σ = torch.randperm(tokens)
 π = σ.roll(1)[σ.argsort()]  # a random order that moves every token
 P = (torch.arange(tokens) == π[:, None]).double()
-found = [P @ X, P.T @ P, textbook.permutation_matrix(π)]
+found = [P @ X, P.T @ P, formulas.permutation_matrix(π)]
 agree("eq-permutation", found, [X[π], torch.eye(tokens), P])
 
 # %% [markdown]
@@ -187,7 +187,7 @@ def Attn(X):
 A = Q @ K.T / math.sqrt(d)
 agree("eq-scores-permuted", P @ (Q @ K.T) @ P.T, Q[π] @ K[π].T)
 differs("eq-scores-permuted", A, A.T)  # the scores are not symmetric
-agree("eq-softmax-permuted", textbook.softmax(P @ A @ P.T), P @ softmax(A) @ P.T)
+agree("eq-softmax-permuted", formulas.softmax(P @ A @ P.T), P @ softmax(A) @ P.T)
 agree("eq-permutation-equivariance", Attn(P @ X), P @ Attn(X))
 differs("eq-permutation-equivariance", Attn(P @ X), Attn(X))  # not invariant
 
@@ -272,7 +272,7 @@ class Layer(nn.Module):
         )
 
     def forward(self, x):
-        x = x + textbook.attention(*self.project(self.norm(x)).chunk(3, dim=-1))
+        x = x + formulas.attention(*self.project(self.norm(x)).chunk(3, dim=-1))
         return x + self.mlp(x)
 
 

@@ -32,7 +32,7 @@ import math
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe import textbook
+from rollpe import formulas
 from rollpe_book import figures
 from rollpe_book.agree import agree, definition, differs, holds
 
@@ -75,8 +75,8 @@ one_hot = (torch.arange(length) == p[:, None]).double()
 binary = (p[:, None] // 2 ** torch.arange(bits) % 2).double()
 digits = [[int(b) for b in f"{a:0{bits}b}"[::-1][:bits]] for a in p]
 definition("eq-integer-code", "the code is the position")
-agree("eq-one-hot", textbook.one_hot_code(p[::3], length), one_hot[::3])
-agree("eq-binary", [binary, textbook.binary_code(p, bits)], [digits, digits])
+agree("eq-one-hot", formulas.one_hot_code(p[::3], length), one_hot[::3])
+agree("eq-binary", [binary, formulas.binary_code(p, bits)], [digits, digits])
 
 # %% [markdown]
 # ## Waves
@@ -102,7 +102,7 @@ agree("eq-binary", [binary, textbook.binary_code(p, bits)], [digits, digits])
 # %%
 i = torch.arange(d // 2)
 ω, ω_default = base ** (-2 * i / d), 10000.0 ** (-2 * i / d)
-library = [textbook.rope_frequencies(d, base), textbook.rope_frequencies(d)]
+library = [formulas.rope_frequencies(d, base), formulas.rope_frequencies(d)]
 agree("eq-sinusoid-frequency", library, [ω, ω_default])
 holds("eq-sinusoid-frequency", [ω[0] == 1, (ω.diff() < 0).all()])
 print("wavelengths:", *(f"{x:.1f}" for x in (2 * math.pi / ω)[:8].tolist()))
@@ -116,7 +116,7 @@ def sinusoids(p, ω):
 
 
 PE, between = sinusoids(p, ω), p - 20.3  # some are negative, none is whole
-library = [textbook.sinusoids(p, d, base), textbook.sinusoids(between, d)]
+library = [formulas.sinusoids(p, d, base), formulas.sinusoids(between, d)]
 agree("eq-sinusoid", library, [PE, sinusoids(between, ω_default)])
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is dark and bright stripes with sharp edges, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down and are never below one. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
@@ -182,7 +182,7 @@ agree("eq-sinusoid-pair", [rotated, blocks.det()], [moved, torch.ones(d // 2)])
 # $$ (eq-sinusoid-shift)
 
 # %%
-R, shift = torch.block_diag(*blocks), textbook.sinusoid_shift
+R, shift = torch.block_diag(*blocks), formulas.sinusoid_shift
 found = [PE @ R.T, R.T @ R, shift(Delta, d, base)]
 agree("eq-sinusoid-shift", found, [sinusoids(p + Delta, ω), torch.eye(d), R])
 moved = sinusoids(p, ω_default) @ shift(Delta, d).T
@@ -203,7 +203,7 @@ agree("eq-sinusoid-shift", moved, sinusoids(p + Delta, ω_default))
 # %%
 distance = p[:, None] - p
 similarity = sum(torch.cos(w * distance) for w in ω)
-kernel = d / 2 * textbook.similarity_kernel(distance[7], ω)  # the library's mean
+kernel = d / 2 * formulas.similarity_kernel(distance[7], ω)  # the library's mean
 agree("eq-sinusoid-dot", [PE @ PE.T, kernel], [similarity, PE[7] @ PE.T], 1e-10)
 
 # %% [markdown]
@@ -237,7 +237,7 @@ W_Q, W_K = torch.randn(2, d, d) / math.sqrt(d)  # here they multiply rows
 Q_x, Q_c, K_x, K_c = X @ W_Q, C @ W_Q, X @ W_K, C @ W_K
 terms = [Q_x @ K_x.T, Q_x @ K_c.T, Q_c @ K_x.T, Q_c @ K_c.T]
 score = ((X + C) @ W_Q) @ ((X + C) @ W_K).T
-library = textbook.four_terms(X, C, W_Q, W_K)
+library = formulas.four_terms(X, C, W_Q, W_K)
 agree("eq-four-terms", [sum(library), *library], [score, *terms])
 
 # %% [markdown]
@@ -325,7 +325,7 @@ i = torch.arange(3)
 B = b[i - i[:, None] + 2]
 print(B)
 by_hand = [[0, 1, 2], [3, 0, 1], [5, 3, 0]]
-library = textbook.relative_lookup(b, textbook.offsets(i))
+library = formulas.relative_lookup(b, formulas.offsets(i))
 agree("eq-toeplitz", [B, library, B[1:, 1:]], [by_hand, by_hand, B[:-1, :-1]])
 
 # %% [markdown]
@@ -349,8 +349,8 @@ def slopes(H):
 N, i = 12, torch.arange(12)
 q, k = torch.randn(2, 8, N, d)  # eight heads
 e = q @ k.mT / math.sqrt(d) - slopes(8)[:, None, None] * (i[:, None] - i).abs()
-library = [textbook.alibi_slopes(H) for H in (1, 2, 8, 32)]
-scores = textbook.alibi_scores(q, k, textbook.offsets(i), library[2])
+library = [formulas.alibi_slopes(H) for H in (1, 2, 8, 32)]
+scores = formulas.alibi_scores(q, k, formulas.offsets(i), library[2])
 agree("eq-alibi", [scores, *library], [e, *map(slopes, (1, 2, 8, 32))])
 
 # %% [markdown]
@@ -376,11 +376,11 @@ agree("eq-alibi", [scores, *library], [e, *map(slopes, (1, 2, 8, 32))])
 K, X = 3, torch.randn(N, d)
 T = torch.randn(2 * K + 1, d)  # the rows for −K … K
 R_K = T[(i - i[:, None]).clamp(-K, K) + K]  # [N, N, d]
-library = [textbook.relative_lookup(table, textbook.offsets(i)) for table in (T, T[:1])]
+library = [formulas.relative_lookup(table, formulas.offsets(i)) for table in (T, T[:1])]
 agree("eq-shaw-clip", library, [R_K, T[0].expand(N, N, d)])  # T[:1] has K = 0
 q, k = X @ W_Q, X @ W_K
 e = (q[:, None] * (k + R_K)).sum(dim=-1) / math.sqrt(d)
-agree("eq-shaw", textbook.shaw_scores(q, k, R_K), e)
+agree("eq-shaw", formulas.shaw_scores(q, k, R_K), e)
 
 # %% [markdown]
 # ## What a shift does
@@ -397,14 +397,14 @@ agree("eq-shaw", textbook.shaw_scores(q, k, R_K), e)
 
 # %%
 longer = torch.cat((torch.randn(4, d), X))  # four tokens in front
-R_longer = textbook.relative_lookup(T, textbook.offsets(torch.arange(N + 4)))
-e_longer = textbook.shaw_scores(longer @ W_Q, longer @ W_K, R_longer)
+R_longer = formulas.relative_lookup(T, formulas.offsets(torch.arange(N + 4)))
+e_longer = formulas.shaw_scores(longer @ W_Q, longer @ W_K, R_longer)
 agree("eq-shaw-shift", e_longer[4:, 4:], e)
 differs("other tokens, one step down the diagonal", e[1:, 1:], e[:-1, :-1])
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-relative-shift", "caption": "What position adds to the score: one number for each offset (left), Shaw's vector for each offset (middle), and Shaw's term again after four tokens were written in front (right). The outlined block is the middle panel."}, "image": {"alt": "Three square heat maps of query position against key position. Left: stripes along the diagonals, each of one color. Middle: every row has the same arrangement of a few colored cells around the diagonal and two uniform stretches beside it, but in colors of its own. Right: the same pattern with four more rows and columns; an outlined block at the lower right has exactly the colors of the middle panel."}}
-term = textbook.shaw_scores(q, 0 * k, R_K)
-term_longer = textbook.shaw_scores(longer @ W_Q, longer * 0, R_longer)
+term = formulas.shaw_scores(q, 0 * k, R_K)
+term_longer = formulas.shaw_scores(longer @ W_Q, longer * 0, R_longer)
 bias = R_K[:, :, 0]
 panels = {
     "a number for each offset": bias,
@@ -477,7 +477,7 @@ n, k = 15, torch.arange(1, 8)
 angle = 2 * math.pi * k / n * torch.arange(2 * n)[:, None]
 sines_cosines = math.sqrt(2 / n) * torch.cat((angle.sin(), angle.cos()), dim=1)
 waves = torch.cat((sines_cosines, torch.full((2 * n, 1), n**-0.5)), dim=1)
-flags = textbook.one_hot_code(torch.arange(2 * n) % n, n)
+flags = formulas.one_hot_code(torch.arange(2 * n) % n, n)
 agree("dot products of waves and of one-hot codes", waves @ waves.T, flags @ flags.T)
 Q = flags[:n].T @ waves[:n]  # its rows are the waves of n positions
 agree("an orthogonal matrix leads there", [flags @ Q, Q.T @ Q], [waves, torch.eye(n)])
@@ -497,11 +497,11 @@ agree("an orthogonal matrix leads there", [flags @ Q, Q.T @ Q], [waves, torch.ey
 # ```
 
 # %% tags=["hide-cell"]
-literal = 1 / textbook.rope_frequencies(8)
+literal = 1 / formulas.rope_frequencies(8)
 alias = torch.remainder(literal + math.pi, 2 * math.pi) - math.pi
 for true, apparent in zip(literal.tolist(), alias.tolist(), strict=True):
     print(f"{true:7.1f} rad a step looks like {apparent:+.3f}")
 p = torch.arange(50)[:, None]
 sines = torch.sin(literal * p), torch.sin(alias * p)
 agree("on integer positions the two agree", *sines, tolerance=1e-9)
-assert alias.abs().min() > 100 * textbook.rope_frequencies(8)[-1], "no slow wave"
+assert alias.abs().min() > 100 * formulas.rope_frequencies(8)[-1], "no slow wave"

@@ -34,8 +34,8 @@ import math
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe import textbook
-from rollpe.operators import rotate_pairs
+from rollpe import formulas
+from rollpe.ring import rotate_pairs
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, holds
 
@@ -103,14 +103,14 @@ agree("the scores of the table", turned.prod(dim=1).sum(dim=1), [-5, -5, -5, 5])
 # %%
 theta = base ** (-2 * torch.arange(d // 2) / d)
 printed = torch.tensor([10000 ** (-2 * i / d) for i in range(d // 2)])
-library = [textbook.rope_frequencies(*c) for c in ((d, base), (d,), (2,))]
+library = [formulas.rope_frequencies(*c) for c in ((d, base), (d,), (2,))]
 agree("eq-rope-frequencies", library, [theta, printed, torch.ones(1)])
 
 # %%
 p = torch.arange(tokens)
 q, k, v = x = torch.randn(3, tokens, d)
 s = p / 2 - 3  # some are negative, some lie between two tokens
-rotated = [textbook.rope(x, s, theta), rotate_pairs(x, s[:, None] * theta)]
+rotated = [formulas.rope(x, s, theta), rotate_pairs(x, s[:, None] * theta)]
 agree("eq-rope-pair", rotated, 2 * [torch.stack([rope(y, s, theta) for y in x])])
 
 # %% [markdown]
@@ -135,16 +135,16 @@ agree("eq-rope-pair", rotated, 2 * [torch.stack([rope(y, s, theta) for y in x])]
 # %%
 z = torch.complex(q[:, 0::2], q[:, 1::2])
 turned = torch.view_as_real(z * torch.exp(1j * s[:, None] * theta)).flatten(1)
-found = [rope(q, s, theta), textbook.rope(q, s, theta)]
+found = [rope(q, s, theta), formulas.rope(q, s, theta)]
 agree("eq-rope-complex", found, [turned, turned])
 
 # %%
 corner = torch.tensor([[0.0, -1.0], [1.0, 0.0]])
 A = torch.block_diag(*(t * corner for t in theta))
 exact = torch.matrix_exp(s[:, None, None] * A)
-library = torch.stack([textbook.rotation_matrix(a * theta) for a in s])
+library = torch.stack([formulas.rotation_matrix(a * theta) for a in s])
 turned = torch.einsum("pij,pj->pi", exact, q)
-agree("eq-rope-block", [library, textbook.rope(q, s, theta)], [exact, turned])
+agree("eq-rope-block", [library, formulas.rope(q, s, theta)], [exact, turned])
 
 # %% [markdown]
 # ## Why the score depends on the difference
@@ -181,7 +181,7 @@ agree("eq-rope-block", [library, textbook.rope(q, s, theta)], [exact, turned])
 
 # %%
 def R(p):
-    return textbook.rotation_matrix(p * theta)
+    return formulas.rotation_matrix(p * theta)
 
 
 m, n = -1.5, 4
@@ -190,12 +190,12 @@ agree("eq-rope-group", found, [torch.matrix_exp(a * A) for a in (m + n, -m)])
 
 # %%
 scores = rope(q, p, theta) @ rope(k, p, theta).T
-library = textbook.rope(q, s, theta) @ textbook.rope(k, s, theta).T
+library = formulas.rope(q, s, theta) @ formulas.rope(k, s, theta).T
 row = torch.stack([q[2] @ R(s[n] - s[2]) @ k[n] for n in p])
 agree("eq-rope-relative", library[2], row)
 moved = rope(q, p + 1000.5, theta) @ rope(k, p + 1000.5, theta).T
 agree("all positions moved by 1000.5", moved, scores, tolerance=1e-10)
-lengths = [textbook.rope(q, s, theta, way).norm(dim=1) for way in textbook.LAYOUTS]
+lengths = [formulas.rope(q, s, theta, way).norm(dim=1) for way in formulas.LAYOUTS]
 agree("eq-rope-norm", lengths, 2 * [q.norm(dim=1)])
 
 # %% [markdown]
@@ -223,8 +223,8 @@ def rope_half(x, p, theta):
 # %%
 Π = torch.cat((torch.arange(0, d, 2), torch.arange(1, d, 2)))
 turned = rope(q, s, theta)[:, Π]
-halves = [rope_half(q[:, Π], s, theta), textbook.rope(q[:, Π], s, theta, "half")]
-agree("eq-rope-layouts", [textbook.layout_order(d), *halves], [Π, turned, turned])
+halves = [rope_half(q[:, Π], s, theta), formulas.rope(q[:, Π], s, theta, "half")]
+agree("eq-rope-layouts", [formulas.layout_order(d), *halves], [Π, turned, turned])
 mixed = rope(q, p, theta) @ rope_half(k, p, theta).T
 differs("query in one layout, key in the other", mixed, scores, least=0.1)
 
@@ -302,7 +302,7 @@ a, b = (z_q.conj() * z_k).real, (z_q.conj() * z_k).imag
 angle = theta * offset[:, None]
 waves = (a * angle.cos() - b * angle.sin()).sum(dim=1)
 found = rope(k[:1].expand(len(offset), d), offset, theta) @ q[0]
-library = torch.stack([textbook.rope_score(q, k, x, theta) for x in offset])
+library = torch.stack([formulas.rope_score(q, k, x, theta) for x in offset])
 agree("eq-rope-score", [found, library[:, 0]], [waves, waves])
 
 # %% [markdown]
@@ -321,7 +321,7 @@ agree("eq-rope-score", [found, library[:, 0]], [waves, waves])
 (q_0, q_1), (k_0, k_1) = by_hand
 one = torch.tensor([0.7])  # θ
 keys = by_hand[1:].expand(len(offset), 2)
-score = textbook.rope(keys, offset, one) @ by_hand[0]
+score = formulas.rope(keys, offset, one) @ by_hand[0]
 cosine = (q_0 * k_0 + q_1 * k_1) * torch.cos(one * offset)
 sine = (q_0 * k_1 - q_1 * k_0) * torch.sin(one * offset)
 agree("eq-rope-score-printed", score - cosine, -sine)
@@ -346,7 +346,7 @@ u = 3 * torch.stack((phase.cos(), phase.sin()), dim=1).flatten()  # equally long
 turned = rope(u.expand(len(Delta), d), Delta + 5.5, theta)
 score = turned @ turned[80] / (u @ u)
 g = torch.stack([torch.cos(t * Delta) for t in theta]).mean(dim=0)
-kernel = textbook.similarity_kernel(Delta[:, None], theta)
+kernel = formulas.similarity_kernel(Delta[:, None], theta)
 agree("eq-rope-kernel", [score, kernel], [g, g[:, None]])
 
 # %% [markdown]
@@ -365,21 +365,21 @@ agree("eq-rope-kernel", [score, kernel], [g, g[:, None]])
 
 # %%
 key = torch.matrix_exp(-r * A) @ q[0]
-score = textbook.rope(key.expand(len(Delta), d), Delta, theta) @ q[0]
+score = formulas.rope(key.expand(len(Delta), d), Delta, theta) @ q[0]
 squares = q[0].view(-1, 2).square().sum(dim=1)  # |q_i|²
 waves = torch.cos((Delta[:, None] - r) * theta) @ squares
 agree("eq-any-peak", score, waves, 1e-11)
 holds("eq-any-peak", [score <= q[0] @ q[0] + 1e-11, Delta[score.argmax()] == r])
 
 free = torch.randn(64, generator=torch.Generator().manual_seed(seed))  # a random key
-wide_theta = textbook.rope_frequencies(64, base)
+wide_theta = formulas.rope_frequencies(64, base)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-peaks", "caption": "Scores of one query with three keys, against the offset, for a head of 64 channels. The query and RoPE are the same in all three; only the key differs."}, "image": {"alt": "Three curves of score against offset from minus 40 to 40. The first has its highest point, one, at offset zero and falls off on both sides with ripples. The second is the same curve moved to the right, with its peak at another offset. The third is a smaller irregular wave without any preference for zero."}}
 wide_q = torch.tensor([1.0, 0.0]).repeat(32)
 wide_keys = {
     "k = q": (wide_q, figures.BLUE),
     f"k = q, rotated back by r = {r}": (
-        textbook.rotation_matrix(-r * wide_theta) @ wide_q,
+        formulas.rotation_matrix(-r * wide_theta) @ wide_q,
         figures.VERMILION,
     ),
     "k random": (free * wide_q.norm() / free.norm(), figures.MUTED),
@@ -387,7 +387,7 @@ wide_keys = {
 fine = torch.linspace(-40, 40, 801)
 fig, axis = plt.subplots(figsize=(7.0, 3.2))
 for name, (key, color) in wide_keys.items():
-    curve = textbook.rope(key.expand(len(fine), 64), fine, wide_theta) @ wide_q / 32
+    curve = formulas.rope(key.expand(len(fine), 64), fine, wide_theta) @ wide_q / 32
     axis.plot(fine, curve, color=color, linewidth=1.6, label=name)
     if "random" in name:
         x, y, side = -39, curve[:200].max() + 0.03, "left"
@@ -426,7 +426,7 @@ delta = torch.arange(257)
 h = torch.complex(free[0::2], free[1::2])  # of the random key, since q̄_i = 1
 phase = torch.exp(1j * wide_theta * delta[:, None])
 bound = sum(phase[:, : j + 1].sum(dim=1).abs() for j in range(32))
-agree("eq-decay-bound", textbook.decay_bound(delta, wide_theta), bound, 1e-11)
+agree("eq-decay-bound", formulas.decay_bound(delta, wide_theta), bound, 1e-11)
 most = torch.cat((h, torch.zeros(1))).diff().abs().max() * bound
 size = (h * phase).sum(dim=1).abs()
 holds("eq-decay-bound", [size <= most + 1e-9, bound.diff().max() > 0.1])
@@ -466,9 +466,9 @@ print(f"it rises at {rising.sum()} of {len(rising)} steps")
 # integer number of turns, so have the others; the offset must then be near an integer, too:
 
 # %%
-four = textbook.rope_frequencies(8)
+four = formulas.rope_frequencies(8)
 far = torch.arange(200_001)
-eight = textbook.similarity_kernel(far, four)
+eight = formulas.similarity_kernel(far, four)
 back = int(eight[100:].argmax()) + 100
 print(f"d = 8: the kernel is back at {eight[back]:.6f} at Δ = {back:,}")
 turns = (four * back / (2 * math.pi)).tolist()
@@ -482,7 +482,7 @@ def reached(M, theta):
     return torch.cos(theta * Delta[:, None]).amin(dim=1).max().item()
 
 
-two, some = textbook.rope_frequencies(4, base), 2 * torch.rand(3)
+two, some = formulas.rope_frequencies(4, base), 2 * torch.rand(3)
 cases = [(6, two), (24, two), (96, two), (16, some), (8, some[:1])]
 kept = [reached(M, x) >= math.cos(2 * math.pi / M) for M, x in cases]
 holds("eq-almost-periodic", [eight[back] > 0.9995, eight[1000] < 0.9, *kept])
@@ -513,7 +513,7 @@ top.set(
     ylim=(0, 1.05),
 )
 around = torch.arange(-30, 31)
-here, there = (textbook.similarity_kernel(around + start, four) for start in (0, back))
+here, there = (formulas.similarity_kernel(around + start, four) for start in (0, back))
 bottom.plot(around, here, color=figures.BLUE, linewidth=7, alpha=0.45, label="around 0")
 bottom.plot(around, there, color=figures.INK, linewidth=1.1, label=f"around {back}")
 bottom.text(-29, 1.03, "thick: around 0", color=figures.BLUE, fontsize=9)

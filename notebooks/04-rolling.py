@@ -82,7 +82,7 @@ print("S x =", (S @ x).tolist())
 # So a roll is one line of code:
 
 # %%
-from rollpe.operators import roll, shift_matrix
+from rollpe.ring import roll, shift_matrix
 
 x, i, p = torch.randn(n), torch.arange(n), query_position
 rolled = x[(i + p) % n]

@@ -85,7 +85,7 @@ for p in range(3):
 # $$ (eq-diagonal)
 
 # %%
-from rollpe.operators import fourier_matrix, shift_matrix
+from rollpe.ring import fourier_matrix, shift_matrix
 
 j = torch.arange(4)
 F = torch.exp(-2j * math.pi * torch.outer(j, j) / 4) / math.sqrt(4)
@@ -121,7 +121,7 @@ agree("eq-diagonal", steps, [shift_matrix(m) + 0j for m in sizes])
 # where $\lambda$ is the number of positions for one step, 1 if not said otherwise.
 
 # %% tags=["hide-input"]
-from rollpe.operators import ring_frequencies
+from rollpe.ring import ring_frequencies
 
 found = [ring_frequencies(m, 2.5) for m in sizes]  # λ = 2.5
 expected = [2 * math.pi * torch.fft.rfftfreq(m, 2.5) for m in sizes]
@@ -154,8 +154,8 @@ singles = torch.cat((i**0, (-1) ** i), dim=1)[:, : 2 - n % 2]
 Q = torch.cat((math.sqrt(2 / n) * waves, singles / math.sqrt(n)), dim=1)
 
 # %% tags=["hide-input"]
-from rollpe.operators import real_fourier_basis, roll_matrix
-from rollpe.textbook import rotation_matrix
+from rollpe.formulas import rotation_matrix
+from rollpe.ring import real_fourier_basis, roll_matrix
 
 two = torch.tensor([[1.0, 1.0], [1.0, -1.0]]) / math.sqrt(2)  # of a ring of two
 found = [real_fourier_basis(n)[0], Q.T @ Q, real_fourier_basis(2)[0]]
@@ -224,7 +224,7 @@ fig
 # $$ (eq-score-waves)
 
 # %%
-from rollpe.operators import roll
+from rollpe.ring import roll
 
 q, k = torch.randn(2, n)
 delta, m = torch.arange(-n, n + 1)[:, None], torch.arange(n // 2 + 1)
@@ -270,7 +270,7 @@ agree("eq-not-rope", [in_a_basis.det(), step.det()], [1, -1], 1e-11)
 # $$ (eq-twisted-shift)
 
 # %%
-from rollpe.operators import twisted_roll, twisted_shift
+from rollpe.ring import twisted_roll, twisted_shift
 
 xs, Ns = [torch.randn(m) for m in sizes], [twisted_shift(m) for m in sizes]
 moved = [torch.cat((x[1:], (-1) ** (len(x) - 1) * x[:1])) for x in xs]
@@ -317,7 +317,7 @@ agree("eq-twisted-shift", [N.det() for N in Ns], torch.ones(4))
 # ```
 
 # %%
-from rollpe.operators import continuous_roll, twisted_generator, twisted_roll_matrix
+from rollpe.ring import continuous_roll, twisted_generator, twisted_roll_matrix
 
 j, m = torch.arange(n), torch.arange(n) - (n - 1) / 2
 t = 0.3 + j[:, None] - j  # p = 0.3
@@ -347,7 +347,7 @@ agree("eq-twisted-rope", [Q.T @ quotient @ Q, Q.T @ Q], [planes, torch.eye(n)])
 
 # %% tags=["hide-input"]
 from rollpe.encodings import create_encoding
-from rollpe.operators import twisted_frequencies
+from rollpe.ring import twisted_frequencies
 
 basis, frequencies = real_fourier_basis(n, twisted=True)
 agree("eq-twisted-rope", [basis, frequencies, twisted_frequencies(n)], [Q, wave, wave])
@@ -454,8 +454,8 @@ assert (plain, twisted) == (even, 2 * even - 1)
 
 
 # %%
-from rollpe.operators import embed_in_rope
-from rollpe.textbook import rope
+from rollpe.formulas import rope
+from rollpe.ring import embed_in_rope
 
 
 def E(x):
@@ -594,7 +594,7 @@ holds("eq-span", [span(W) <= n, span(torch.block_diag(W, ring)) > n])
 # $$ (eq-spectra)
 
 # %%
-from rollpe.textbook import rope_frequencies
+from rollpe.formulas import rope_frequencies
 
 d = 32
 theta = 10000.0 ** (-2 * torch.arange(d // 2) / d)

@@ -41,7 +41,7 @@ from scipy.linalg import logm
 
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap, holds
-from rollpe_lab.sources import enter_root
+from rollpe_lab.hashes import enter_root
 
 enter_root()
 figures.use_theme()
@@ -121,7 +121,7 @@ fig
 # Partners $m$ and $-m$ add up to a sine, so the generator is a sum of sines:
 
 # %%
-from rollpe.operators import generator, mode_numbers, roll, roll_matrix, shift_matrix
+from rollpe.ring import generator, mode_numbers, roll, roll_matrix, shift_matrix
 
 exp, power = torch.matrix_exp, torch.linalg.matrix_power
 
@@ -143,7 +143,7 @@ agree("eq-generator", [mode_numbers(m) for m in sizes], numbers)
 # takes two rings:
 
 # %% tags=["hide-input"]
-from rollpe.operators import continuous_roll
+from rollpe.ring import continuous_roll
 
 kinds, places = ("fixed", "paired", "odd"), torch.tensor([position, -17.3, 12.0])
 
@@ -209,7 +209,7 @@ agree("eq-spectral", roll_matrix(n, position), exp(position * generator(n)), 1e-
 # $$ (eq-derivative)
 
 # %%
-from rollpe.operators import generator_closed_form
+from rollpe.ring import generator_closed_form
 
 w = 2 * math.pi * torch.arange((n + 1) // 2)[:, None] / n  # of every wave that travels
 wave, moved = torch.cos(w * i + 1), torch.cos(w * (i + steps) + 1)
@@ -433,8 +433,8 @@ agree("eq-continuous-score", [b[0] for b in both], [b[1] for b in both], 1e-10)
 # rest, and of one with equal angles:
 
 # %% tags=["hide-input"]
-from rollpe.operators import rotation_form
-from rollpe.textbook import rotation_matrix
+from rollpe.formulas import rotation_matrix
+from rollpe.ring import rotation_form
 
 B, C, D = torch.randn(7, 7), torch.randn(6, 6), torch.randn(6, 6)
 basis, _ = torch.linalg.qr(D)
@@ -565,7 +565,7 @@ def closed(n):
 
 
 # %% tags=["hide-input"]
-from rollpe.operators import twisted_generator, twisted_shift
+from rollpe.ring import twisted_generator, twisted_shift
 
 As = [closed(m) for m in (*sizes, even)]
 agree("eq-twisted-generator", [twisted_generator(len(A)) for A in As], As)

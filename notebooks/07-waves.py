@@ -68,7 +68,7 @@ torch.set_default_dtype(torch.float64)
 # $$ (eq-multiplexed)
 
 # %%
-from rollpe.operators import multiplexed_roll, roll
+from rollpe.ring import multiplexed_roll, roll
 
 i, p = torch.arange(n), 3
 x, W_Q = torch.randn(10), torch.randn(waves, n, 10)
@@ -243,7 +243,7 @@ fig
 # $$ (eq-wave-period)
 
 # %%
-from rollpe.operators import wave_period
+from rollpe.ring import wave_period
 
 
 def period(n, w):  # roll until every channel is back
@@ -278,7 +278,7 @@ agree("eq-wave-period", [wave_period(*x) for x in sizes], [period(*x) for x in s
 # $$ (eq-axial-roll)
 
 # %%
-from rollpe.operators import axial_roll
+from rollpe.ring import axial_roll
 
 y, x = 1, 2
 q = torch.tensor([1, 2, 3, 10, 20, 30, 7])  # three channels for each axis, and one
@@ -385,7 +385,7 @@ print(f"the best sum explains {1 - left_over:.1%} of the desired score")
 # $$ (eq-torus)
 
 # %%
-from rollpe.operators import torus_roll
+from rollpe.ring import torus_roll
 
 h, w, y, x = 3, 4, 1, 2
 q = torch.arange(h * w).view(h, w)
@@ -485,8 +485,8 @@ pairs = torch.view_as_complex(q.unflatten(-1, (2 * m, 2)))
 turned = torch.view_as_real(pairs * torch.exp(1j * phi)).flatten(-2)
 
 # %%
-from rollpe.operators import rotate_pairs
-from rollpe.textbook import mixed_angles
+from rollpe.formulas import mixed_angles
+from rollpe.ring import rotate_pairs
 
 axial = create_encoding("axial-rope", head_dim=head_dim, heads=1).double()
 p, along = positions.double(), torch.block_diag(theta[:, None], theta[:, None])

@@ -55,8 +55,9 @@ from torch.nn.functional import cross_entropy, unfold
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, holds
 from rollpe_lab.files import write_atomically
-from rollpe_lab.records import environment, now, provenance
-from rollpe_lab.sources import enter_root
+from rollpe_lab.hashes import enter_root
+from rollpe_lab.records import environment, now
+from rollpe_lab.records.provenance import provenance
 from rollpe_lab.training import load_dataset
 
 enter_root()
@@ -72,7 +73,7 @@ torch.manual_seed(0)
 # constant and, on an even ring, the wave that alternates {eq}`eq-real-basis`.
 
 # %%
-from rollpe.operators import real_fourier_basis
+from rollpe.ring import real_fourier_basis
 
 i, k = torch.arange(n), torch.arange(1, (n + 1) // 2)
 angle = 2 * torch.pi * torch.outer(i, k) / n
@@ -96,7 +97,7 @@ agree("our lines and the library", Q, real_fourier_basis(n)[0])
 
 
 # %%
-from rollpe.textbook import rotation_matrix
+from rollpe.formulas import rotation_matrix
 
 
 def R(p, n):
@@ -615,7 +616,7 @@ agree("all keys moved alike", *attended)
 # without the common part:
 
 # %%
-from rollpe.operators import roll
+from rollpe.ring import roll
 
 for common in (0, 1):
     x = common * torch.randn(500, 1, 5) + torch.randn(500, G, 5) / 2  # rows of tokens

@@ -52,7 +52,7 @@ from IPython.display import Markdown
 
 from rollpe_book import figures
 from rollpe_lab.evidence import spacing
-from rollpe_lab.evidence.families import (
+from rollpe_lab.evidence.comparisons import (
     compared,
     family,
     later_cells,
@@ -82,8 +82,8 @@ from rollpe_lab.evidence.words import (
     verdict,
 )
 from rollpe_lab.files import markdown
+from rollpe_lab.hashes import enter_root
 from rollpe_lab.records import read_records
-from rollpe_lab.sources import enter_root
 from rollpe_lab.statistics import agreement, apart, holm, seeds_needed, welch
 from rollpe_lab.training import load_recipe
 from rollpe_lab.training.sweep import train_missing

@@ -49,12 +49,12 @@ import torch
 from IPython.display import Markdown
 from torch.nn.functional import cross_entropy
 
-from rollpe import textbook
-from rollpe.operators import continuous_roll, twisted_frequencies, twisted_pair_roll
+from rollpe import formulas
+from rollpe.ring import continuous_roll, twisted_frequencies, twisted_pair_roll
 from rollpe.topography import position_average_gain
 from rollpe_book import figures
 from rollpe_book.agree import agree
-from rollpe_lab.evidence.families import family, later_cells, to_markdown
+from rollpe_lab.evidence.comparisons import family, later_cells, to_markdown
 from rollpe_lab.evidence.inside import coherence, falls, jump, neighbors
 from rollpe_lab.evidence.words import (
     arrays_of,
@@ -71,8 +71,8 @@ from rollpe_lab.evidence.words import (
     runs_by_arm,
     verdict,
 )
+from rollpe_lab.hashes import enter_root
 from rollpe_lab.records import read_records
-from rollpe_lab.sources import enter_root
 from rollpe_lab.training import load_model, load_recipe, train
 from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.text import CHARACTERS, decode, encode, read_text
@@ -103,7 +103,7 @@ LENGTHS = (64, 128, 256, 512)
 
 # %%
 scores, x = torch.randn(9, 96, dtype=torch.float64), torch.randint(96, (9,))
-P = textbook.softmax(scores)[torch.arange(9), x]  # of the characters of the text
+P = formulas.softmax(scores)[torch.arange(9), x]  # of the characters of the text
 agree("eq-bits", -P.prod().log2() / 9, cross_entropy(scores, x) / math.log(2))
 
 # %% [markdown]

@@ -47,10 +47,10 @@ from IPython.display import Markdown
 
 from rollpe.encodings import changed_options
 from rollpe_book import figures
+from rollpe_lab.hashes import enter_root
 from rollpe_lab.records import RunId, record_path
-from rollpe_lab.sources import enter_root
 from rollpe_lab.training import create_model, load_dataset, load_recipe, train
-from rollpe_lab.training.state import shape_of
+from rollpe_lab.training.models import shape_of
 
 enter_root()
 figures.use_theme()

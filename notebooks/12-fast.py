@@ -33,8 +33,8 @@ from IPython.display import Markdown
 
 from rollpe_book import figures
 from rollpe_lab.bench import newest_by_device
-from rollpe_lab.evidence.families import markdown
-from rollpe_lab.sources import enter_root
+from rollpe_lab.evidence.comparisons import markdown
+from rollpe_lab.hashes import enter_root
 
 enter_root()
 figures.use_theme()

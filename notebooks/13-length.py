@@ -32,10 +32,10 @@ import matplotlib.pyplot as plt
 import torch
 from torch.nn.functional import elu, scaled_dot_product_attention
 
-from rollpe import textbook
+from rollpe import formulas
 from rollpe.encodings import create_encoding, grid_positions
-from rollpe.operators import ring_frequencies
-from rollpe.textbook import rope, rope_frequencies, similarity_kernel
+from rollpe.formulas import rope, rope_frequencies, similarity_kernel
+from rollpe.ring import ring_frequencies
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap
 
@@ -57,7 +57,7 @@ torch.set_default_dtype(torch.float64)
 # %%
 formula, default = (2 * math.pi * b ** ((d - 2) / d) for b in (base, 10000.0))
 longest = 2 * math.pi / rope_frequencies(d, base).min()
-library = textbook.longest_wavelength(d, base), textbook.longest_wavelength(d)
+library = formulas.longest_wavelength(d, base), formulas.longest_wavelength(d)
 ratios = [longest / formula, library[0] / formula, library[1] / default]
 agree("eq-longest-wavelength", ratios, [1, 1, 1])
 
@@ -149,8 +149,8 @@ s, trained, wide = 4, 2048, 128  # s, N and d of public language models
 i = torch.arange(wide // 2)
 known = 10000.0 ** (-2 * i / wide)
 ntk = known * s ** (-i / (wide / 2 - 1))
-raised = rope_frequencies(wide, textbook.ntk_base(10000, s, wide))
-other = rope_frequencies(8, textbook.ntk_base(50.0, 3, 8)), 50.0 ** (-i[:4] / 4)
+raised = rope_frequencies(wide, formulas.ntk_base(10000, s, wide))
+other = rope_frequencies(8, formulas.ntk_base(50.0, 3, 8)), 50.0 ** (-i[:4] / 4)
 agree("eq-ntk", [raised, other[0]], [ntk, other[1] * 3 ** (-i[:4] / 3)])
 
 # %% [markdown]
@@ -184,9 +184,9 @@ def slow_down(theta, u, s):
 # %%
 yarn = slow_down(known, share(wide, trained, 10000), s)
 small = 800.0 ** (-i[:16] / 16)  # another model: d = 32, base 800
-found = textbook.yarn_frequencies(32, 3, 500, 800.0)
+found = formulas.yarn_frequencies(32, 3, 500, 800.0)
 agree("eq-yarn", found, slow_down(small, share(32, 500, 800), 3))
-found = [textbook.yarn_frequencies(wide, s, trained), textbook.yarn_temperature(s)]
+found = [formulas.yarn_frequencies(wide, s, trained), formulas.yarn_temperature(s)]
 agree("eq-yarn", found, [yarn, 0.1 * math.log(s) + 1])
 
 # %% [markdown]
@@ -206,8 +206,8 @@ def llama3_share(theta, N):
 
 
 llama3 = slow_down(known, llama3_share(known, trained), s)
-agree("eq-llama3", textbook.llama3_frequencies(wide, s, trained), llama3)
-found = textbook.llama3_frequencies(32, 3, 500, 800.0)
+agree("eq-llama3", formulas.llama3_frequencies(wide, s, trained), llama3)
+found = formulas.llama3_frequencies(32, 3, 500, 800.0)
 agree("eq-llama3", found, slow_down(small, llama3_share(small, 500), 3))
 
 # %% [markdown]
@@ -227,8 +227,8 @@ def dynamically(L, base=10000.0):
 
 
 dynamic, lengths = dynamically(3 * trained), (100, trained, 3 * trained)
-found = [textbook.dynamic_frequencies(wide, s, L, trained) for L in lengths]
-found.append(textbook.dynamic_frequencies(wide, s, 3000, trained, 50.0))
+found = [formulas.dynamic_frequencies(wide, s, L, trained) for L in lengths]
+found.append(formulas.dynamic_frequencies(wide, s, 3000, trained, 50.0))
 agree("eq-dynamic", found, [*map(dynamically, lengths), dynamically(3000, 50.0)])
 
 # %% [markdown]
@@ -249,11 +249,11 @@ agree("eq-dynamic", found, [*map(dynamically, lengths), dynamically(3000, 50.0)]
 short, long = 1 + i / 100, 1 + i / 8  # two lists, made up
 texts = ((trained, 10000.0), (trained + 1, 10000.0), (9999, 50.0))  # L and base
 lists = trained, short, long
-found = [textbook.longrope_frequencies(wide, L, *lists, b) for L, b in texts]
+found = [formulas.longrope_frequencies(wide, L, *lists, b) for L, b in texts]
 other = 50.0 ** (-2 * i / wide)
 agree("eq-longrope", found, [known / short, known / long, other / long])
 factor = math.sqrt(1 + math.log(s) / math.log(trained))
-agree("eq-longrope", textbook.longrope_temperature(s, trained), factor)
+agree("eq-longrope", formulas.longrope_temperature(s, trained), factor)
 
 # %% [markdown]
 # xPos {cite}`sun2023length` changes the training. Queries are multiplied by $\zeta_i^{m/512}$ and keys by
@@ -283,11 +283,11 @@ def faded(Delta):
 # %%
 found = []
 for places in (p, p / 3 - 1):  # the second lie between tokens, too
-    queries = textbook.xpos(q, places, theta, zeta, 512)
-    keys = textbook.xpos(k, places, theta, zeta, 512, keys=True)
+    queries = formulas.xpos(q, places, theta, zeta, 512)
+    keys = formulas.xpos(k, places, theta, zeta, 512, keys=True)
     found.append(queries @ keys.T)
 agree("eq-xpos", found, [faded(Delta), faded(Delta / 3)], tolerance=1e-11)
-agree("eq-xpos", textbook.xpos_scales(d), zeta)
+agree("eq-xpos", formulas.xpos_scales(d), zeta)
 
 # %% [markdown]
 # The library has xPos as `xpos`, and the other methods as options of `rope`. Interpolation slows all pairs down alike.
@@ -306,25 +306,25 @@ half = tokens // 2  # as if trained on texts half as long
 lists = [1.0] * (d // 2), [1.0 + j for j in range(d // 2)]
 listed = {"short_factor": lists[0], "long_factor": lists[1]}
 slowed = {
-    "ntk": (rope_frequencies(d, textbook.ntk_base(base, s, d)), 1, {}),
+    "ntk": (rope_frequencies(d, formulas.ntk_base(base, s, d)), 1, {}),
     "yarn": (
-        textbook.yarn_frequencies(d, s, trained, base),
-        textbook.yarn_temperature(s),
+        formulas.yarn_frequencies(d, s, trained, base),
+        formulas.yarn_temperature(s),
         {"trained": trained},
     ),
     "llama3": (
-        textbook.llama3_frequencies(d, s, trained, base),
+        formulas.llama3_frequencies(d, s, trained, base),
         1,
         {"trained": trained},
     ),
     "dynamic": (
-        textbook.dynamic_frequencies(d, s, tokens, half, base),
+        formulas.dynamic_frequencies(d, s, tokens, half, base),
         1,
         {"trained": half},
     ),
     "longrope": (
-        textbook.longrope_frequencies(d, tokens, half, *lists, base),
-        textbook.longrope_temperature(s, half),
+        formulas.longrope_frequencies(d, tokens, half, *lists, base),
+        formulas.longrope_temperature(s, half),
         {"trained": half} | listed,
     ),
 }
@@ -375,7 +375,7 @@ xpos = create_encoding("xpos", head_dim=d, heads=1, axes=1, base=base)
 unit = torch.eye(d)[:, None, None].expand(d, 1, 5, d)  # each channel, at five positions
 D = xpos.encode(unit, grid_positions(5))[:, 0].unbind(1)
 E = xpos.encode_keys(unit, grid_positions(5))[:, 0].unbind(1)
-H = textbook.rotation_matrix(theta) * zeta.repeat_interleave(2) ** (-1 / 512)
+H = formulas.rotation_matrix(theta) * zeta.repeat_interleave(2) ** (-1 / 512)
 found = [D[m] @ E[n].T for m, n in pairs]  # their rows are channels: D(m)ᵀ E(n)
 agree("eq-two-maps", found, [power(H, n - m) for m, n in pairs], 1e-11)
 
@@ -430,7 +430,7 @@ agree("the library's rope", exact, rope(q, p, theta))
 # %%
 cache, results = torch.empty(0, d), []
 for t in range(tokens):
-    R_t = textbook.rotation_matrix(t * theta)
+    R_t = formulas.rotation_matrix(t * theta)
     cache = torch.cat((cache, (R_t @ k[t])[None]))  # written once
     weights = torch.softmax(cache @ (R_t @ q[t]) / math.sqrt(d), dim=0)
     results.append(weights @ v[: t + 1])
@@ -439,7 +439,7 @@ for t in range(tokens):
 later = torch.full((tokens, tokens), -torch.inf).triu(1)
 e = rope(q, p, theta) @ rope(k, p, theta).T / math.sqrt(d)
 full = torch.softmax(e + later, dim=1) @ v
-decoded = textbook.decode(rope(q, p, theta), rope(k, p, theta), v)
+decoded = formulas.decode(rope(q, p, theta), rope(k, p, theta), v)
 agree("eq-cache-rope", [torch.stack(results), decoded], [full, full])
 
 # %% [markdown]
@@ -465,8 +465,8 @@ def phi(x):
 y = phi(q) @ (phi(k).T @ v) / (phi(q) @ phi(k).sum(dim=0))[:, None]
 pairs = phi(q) @ phi(k).T
 slow = pairs / pairs.sum(dim=1, keepdim=True) @ v  # pair by pair
-agree("eq-linear-attention", [y, textbook.linear_attention(q, k, v)], [slow, slow])
-features = [phi(q), textbook.elu_feature(q)]
+agree("eq-linear-attention", [y, formulas.linear_attention(q, k, v)], [slow, slow])
+features = [phi(q), formulas.elu_feature(q)]
 agree("eq-linear-attention", features, [elu(q) + 1, elu(q) + 1])
 
 # %% [markdown]
@@ -528,7 +528,7 @@ agree("eq-linear-rope", [after(0), after(3.5)], [wanted, wanted], 1e-11)
 
 # %%
 weights = after(0) / pairs.sum(dim=1, keepdim=True)
-moved = [textbook.rotary_linear_attention(q, k, v, p + s, theta) for s in (0, 2.5)]
+moved = [formulas.rotary_linear_attention(q, k, v, p + s, theta) for s in (0, 2.5)]
 agree("eq-linear-rope", moved, [weights @ v, weights @ v], 1e-10)
 sums = weights.sum(dim=1)
 print(f"weights of a row add up to {sums.min():.2f} … {sums.max():.2f}")

@@ -31,7 +31,7 @@ from itertools import pairwise
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe import textbook
+from rollpe import formulas
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap, holds
@@ -78,7 +78,7 @@ def bucket(Delta):
 
 
 Delta = torch.arange(-200, 201)
-agree("eq-t5-bucket", bucket(Delta), textbook.t5_bucket(Delta))
+agree("eq-t5-bucket", bucket(Delta), formulas.t5_bucket(Delta))
 
 # %%
 by_hand = {0: 0, 3: 3, 7: 7, 8: 8, 16: 10, 32: 12, 64: 14, 1000: 15}
@@ -104,11 +104,11 @@ def counted(Δ, c, D):
 
 offset = torch.cat((Delta, torch.tensor([-5000, -999, 1000, 4096])))
 sizes = [(1, 2), (1, 50), (2, 128), (3, 11), (8, 128), (10, 70), (12, 300)]
-both = [textbook.t5_bucket(offset, 4 * c, D) for c, D in sizes]
+both = [formulas.t5_bucket(offset, 4 * c, D) for c, D in sizes]
 agree("eq-t5-bucket", both, [[counted(Δ, *s) for Δ in offset.tolist()] for s in sizes])
 
 # %% tags=["hide-input"]
-one_way = [textbook.t5_bucket(offset, 2 * c, D, bidirectional=False) for c, D in sizes]
+one_way = [formulas.t5_bucket(offset, 2 * c, D, bidirectional=False) for c, D in sizes]
 expected = [[counted(min(Δ, 0), *s) for Δ in offset.tolist()] for s in sizes]
 agree("the decoder's buckets", one_way, expected)
 
@@ -121,7 +121,7 @@ W_Q, W_K, W_V = torch.randn(3, d, d) / math.sqrt(d)
 q, k, v = X @ W_Q, X @ W_K, X @ W_V
 b = torch.randn(32)
 e = q @ k.T / math.sqrt(d) + b[bucket(p - p[:, None])]
-library = textbook.t5_scores(q, k, b[textbook.t5_bucket(textbook.offsets(p))])
+library = formulas.t5_scores(q, k, b[formulas.t5_bucket(formulas.offsets(p))])
 agree("eq-t5", library, e)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rulers", "caption": "Which offsets share an entry of the table: with clipping (top) and with T5's buckets (bottom). Shades alternate, and each bar is one entry. Numbers mark the ends of the part in which every offset has its own."}, "image": {"alt": "Two horizontal rulers on a common axis of offsets from minus 150 to 150. The upper one, clipping at 16, has 31 narrow marks in the middle and one long uniform stretch on either side. The lower one, T5's buckets, has narrow marks in the middle that grow wider outward until about 90, and uniform ends."}}
@@ -195,7 +195,7 @@ R_K, R_V = T_K[row], T_V[row]  # [N, N, d]
 e = (q[:, None] * (k + R_K)).sum(dim=-1) / math.sqrt(d)
 alpha = torch.softmax(e, dim=-1)
 y = (alpha[..., None] * (v + R_V)).sum(dim=1)
-agree("eq-shaw-values", textbook.shaw_attention(q, k, v, R_K, R_V), y)
+agree("eq-shaw-values", formulas.shaw_attention(q, k, v, R_K, R_V), y)
 
 # %% [markdown]
 # With clipping every offset has a row, so a table that was trained on short sequences runs on any length. What is
@@ -224,7 +224,7 @@ swapped[[0, -2]] = swapped[[-2, 0]]  # the farthest and the nearest one
 
 
 def last(order):  # the result of the last token, all tokens in this order
-    return textbook.shaw_attention(q[order], k[order], v[order], R_K, R_V)[-1]
+    return formulas.shaw_attention(q[order], k[order], v[order], R_K, R_V)[-1]
 
 
 agree(f"the {len(far)} far tokens change places", last(shuffled), y[-1])
@@ -245,8 +245,8 @@ differs("a far and a near one change places", last(swapped), y[-1])
 # %%
 products = q @ T_K.T  # [N, 2K+1]: every query with every offset
 term = products.gather(1, row)  # [N, N]
-R = textbook.relative_lookup(T_K, textbook.offsets(i))  # [N, N, d]
-agree("eq-shaw-gather", term / math.sqrt(d), textbook.shaw_scores(q, 0 * k, R))
+R = formulas.relative_lookup(T_K, formulas.offsets(i))  # [N, N, d]
+agree("eq-shaw-gather", term / math.sqrt(d), formulas.shaw_scores(q, 0 * k, R))
 
 # %% [markdown]
 # When the sequence is longer than the table, no tensor has more entries than the scores themselves:
@@ -296,8 +296,8 @@ for a in range(2):
     k_hat = torch.cat((k_hat, (places == here).double()), dim=1)
 
 # %%
-offsets = textbook.offsets(p.T)  # [2, N, N]
-down, right = (textbook.relative_lookup(R[a], offsets[a]) for a in range(2))
+offsets = formulas.offsets(p.T)  # [2, N, N]
+down, right = (formulas.relative_lookup(R[a], offsets[a]) for a in range(2))
 wanted = (q_p[:, None] * (k_p + down + right)).sum(dim=-1)
 agree("eq-shaw-grid", q_hat @ k_hat.T, wanted)
 
@@ -329,7 +329,7 @@ agree("eq-shaw-grid", found, [result, result])  # by pairs and by channels
 
 # %%
 causal = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-agree("eq-cache", textbook.decode(q, k, v), causal)
+agree("eq-cache", formulas.decode(q, k, v), causal)
 
 # %% [markdown]
 # At every step $t$ grows, so all offsets $j - t$ change. But nothing in the cache depends on them:
@@ -368,13 +368,13 @@ def step(q_t, k_cache, v_cache):  # the newest query meets everything cached
 cached = torch.stack([step(q[t], k[: t + 1], v[: t + 1]) for t in range(tokens)])
 later = torch.full((tokens, tokens), -torch.inf).triu(1)
 full = torch.softmax(e + later, dim=-1) @ v
-agree("eq-cache-shaw", [cached, textbook.decode(q, k, v, T_K)], [full, full])
+agree("eq-cache-shaw", [cached, formulas.decode(q, k, v, T_K)], [full, full])
 
 # %%
 ln = torch.tensor([1.0, 2, 3]).log()[:, None]  # the keys of the table above
 T = torch.tensor([3.0, 2, 1, 1, 1]).log()[:, None]  # offsets −2 … 2
 ten_twenty = torch.tensor([10.0, 20, 0])[:, None]
-result = textbook.decode(torch.ones(3, 1), ln, ten_twenty, T)
+result = formulas.decode(torch.ones(3, 1), ln, ten_twenty, T)
 agree("the table above", result.flatten(), [10, 15, 11])
 
 # %% [markdown]
@@ -404,7 +404,7 @@ for name in ("shaw", "shaw-kv", "t5-bias"):
 
 # %%
 p = torch.arange(120)
-one_hot = textbook.one_hot_code(p, len(p))
+one_hot = formulas.one_hot_code(p, len(p))
 distance = (one_hot[:, None] - one_hot).norm(dim=-1)
 agree("eq-one-hot-distance", distance, math.sqrt(2) * (p[:, None] != p))
 
@@ -417,7 +417,7 @@ agree("eq-one-hot-distance", distance, math.sqrt(2) * (p[:, None] != p))
 # $$ (eq-bit-period)
 
 # %%
-waves = [(2**i, b) for i, b in enumerate(textbook.binary_code(p, 8).T[:6])]
+waves = [(2**i, b) for i, b in enumerate(formulas.binary_code(p, 8).T[:6])]
 agree("eq-bit-period", [b[2 * h :] for h, b in waves], [b[: -2 * h] for h, b in waves])
 agree("eq-bit-period", [b[h:] for h, b in waves], [1 - b[:-h] for h, b in waves])
 
@@ -433,9 +433,9 @@ agree("eq-bit-period", [b[h:] for h, b in waves], [1 - b[:-h] for h, b in waves]
 wide = torch.cat((p, torch.tensor([2**15 - 1, 40000])))
 ones_at_end = [len(f"{a:b}") - len(f"{a:b}".rstrip("1")) for a in wide]
 expected = 1 + torch.tensor(ones_at_end)
-change = textbook.binary_code(wide + 1, 17) - textbook.binary_code(wide, 17)
+change = formulas.binary_code(wide + 1, 17) - formulas.binary_code(wide, 17)
 flips = change.square().sum(dim=1)
-agree("eq-bit-flips", [flips, textbook.bit_flips(wide)], [expected, expected])
+agree("eq-bit-flips", [flips, formulas.bit_flips(wide)], [expected, expected])
 
 # %% [markdown]
 # All sinusoidal codes have the same length, because each pair lies on a circle:
@@ -446,7 +446,7 @@ agree("eq-bit-flips", [flips, textbook.bit_flips(wide)], [expected, expected])
 
 # %%
 real = 9.3 * p - 500  # negative ones, too
-squared = [textbook.sinusoids(real, n).square().sum(dim=1) for n in (2, 8, 32)]
+squared = [formulas.sinusoids(real, n).square().sum(dim=1) for n in (2, 8, 32)]
 agree("eq-sinusoid-norm", squared, [torch.full((120,), n / 2) for n in (2, 8, 32)])
 
 # %% [markdown]
@@ -459,8 +459,8 @@ agree("eq-sinusoid-norm", squared, [torch.full((120,), n / 2) for n in (2, 8, 32
 
 # %%
 n, ω = 8, 10000.0 ** (-torch.arange(0, 8, 2) / 8)  # channels, frequencies
-PE, other = textbook.sinusoids(p, n), p + 0.3
-squared = (PE[:, None] - textbook.sinusoids(other, n)).square().sum(dim=-1)
+PE, other = formulas.sinusoids(p, n), p + 0.3
+squared = (PE[:, None] - formulas.sinusoids(other, n)).square().sum(dim=-1)
 half_angles = ω / 2 * (p[:, None] - other)[..., None]
 agree("eq-sinusoid-distance", squared, 4 * half_angles.sin().square().sum(dim=-1))
 
@@ -472,7 +472,7 @@ codes = {
     "number": p[:, None].double(),
     "number, 1": torch.stack((p, p**0), dim=1).double(),
     "one-hot": one_hot,
-    "binary": textbook.binary_code(p, n),
+    "binary": formulas.binary_code(p, n),
     "sinusoids": PE,
 }
 for name, code in codes.items():
@@ -500,9 +500,9 @@ for name, code in codes.items():
 
 # %%
 shift = 2.7
-R = textbook.rotation_matrix(shift * ω)  # the minus sign in the upper corner
-agree("eq-sinusoid-shift-printed", PE @ R.T, textbook.sinusoids(p - shift, n))
-differs("eq-sinusoid-shift-printed", PE @ R.T, textbook.sinusoids(p + shift, n), 0.1)
+R = formulas.rotation_matrix(shift * ω)  # the minus sign in the upper corner
+agree("eq-sinusoid-shift-printed", PE @ R.T, formulas.sinusoids(p - shift, n))
+differs("eq-sinusoid-shift-printed", PE @ R.T, formulas.sinusoids(p + shift, n), 0.1)
 
 # %% [markdown]
 # ```{admonition} In short
@@ -533,8 +533,8 @@ differs("eq-sinusoid-shift-printed", PE @ R.T, textbook.sinusoids(p + shift, n),
 
 # %% tags=["hide-cell"]
 same = torch.randn(1, d).expand(tokens, d)
-keys_only = textbook.shaw_attention(same, same, same, R_K, 0 * R_V)
-both = textbook.shaw_attention(same, same, same, R_K, R_V)
+keys_only = formulas.shaw_attention(same, same, same, R_K, 0 * R_V)
+both = formulas.shaw_attention(same, same, same, R_K, R_V)
 agree("keys only, equal tokens", keys_only, keys_only[:1].expand_as(keys_only))
 differs("both tables, first and middle token", both[0], both[tokens // 2])
 
@@ -558,7 +558,7 @@ content = q @ k.T / math.sqrt(d)
 b = torch.zeros(32)
 b[bucket(torch.tensor(-1))] = math.log(1e6 * (tokens - 1))
 b[bucket(torch.tensor(-1))] += content.max() - content.min()
-e = content + b[bucket(textbook.offsets(torch.arange(tokens)))]
+e = content + b[bucket(formulas.offsets(torch.arange(tokens)))]
 weights = torch.softmax(e, dim=-1)
 missing = 1 - weights.diagonal(-1).min().item()
 print(f"smallest weight of a left neighbor: 1 − {missing:.1e}")
@@ -584,7 +584,7 @@ pair[[0, 1]] = pair[[1, 0]]
 
 
 def layer(X):
-    return textbook.shaw_attention(X @ W_Q, X @ W_K, X @ W_V, R_K, R_V)
+    return formulas.shaw_attention(X @ W_Q, X @ W_K, X @ W_V, R_K, R_V)
 
 
 agree("one layer", layer(X[pair])[-1], layer(X)[-1])

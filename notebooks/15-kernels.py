@@ -35,7 +35,7 @@ import numpy as np
 import torch
 from scipy.special import jv
 
-from rollpe.operators import generator, roll_matrix, shift_matrix
+from rollpe.ring import generator, roll_matrix, shift_matrix
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap, holds
 
@@ -66,7 +66,7 @@ def closed(n):
 
 
 # %% tags=["hide-input"]
-from rollpe.operators import generator_closed_form
+from rollpe.ring import generator_closed_form
 
 widths = (1, 2, 7, n, n + 1)
 entries = [closed(m) for m in widths]
@@ -101,7 +101,7 @@ agree("eq-generator-closed", [generator_closed_form(m) for m in widths], entries
 
 
 # %%
-from rollpe.operators import circulant, roll_kernel
+from rollpe.ring import circulant, roll_kernel
 
 
 def offset(p, n):
@@ -171,7 +171,7 @@ agree(
 )
 
 # %% tags=["hide-input"]
-from rollpe.operators import continuous_roll
+from rollpe.ring import continuous_roll
 
 x, back = torch.randn(3, 2 * even), power(rolled.T, 3)
 matrix = roll_matrix(even, -3.0, nyquist="paired")
@@ -216,7 +216,7 @@ agree("eq-nyquist-odd", continuous_roll(x, twice, λ, "odd"), x @ rest.T)
 # $$ (eq-spectral-printed)
 
 # %%
-from rollpe.operators import fourier_matrix, paper_generator, paper_roll_matrix
+from rollpe.ring import fourier_matrix, paper_generator, paper_roll_matrix
 
 F, k = fourier_matrix(n), torch.arange(n)
 m = (k + n // 2) % n - n // 2  # numbered from the middle
@@ -297,7 +297,7 @@ fig
 # $$ (eq-stencil-limit)
 
 # %%
-from rollpe.operators import stencil, stencil_roll
+from rollpe.ring import stencil, stencil_roll
 
 i, one = torch.arange(n), torch.eye(n)
 D = (one[(i + 1) % n] - one[i - 1]) / 2
@@ -428,8 +428,8 @@ fig
 # $$ (eq-lambda-aliased)
 
 # %%
-from rollpe.operators import ring_frequencies
-from rollpe.textbook import rope_frequencies
+from rollpe.formulas import rope_frequencies
+from rollpe.ring import ring_frequencies
 
 short, k = -math.pi / math.log(10000), torch.arange(16)
 omega, theta = 2 * math.pi * k / (short * 32), 10000 ** (-2 * k / 32)
@@ -473,8 +473,8 @@ agree("eq-lambda-aliased", torch.exp(1j * p * omega), torch.exp(1j * p * slow))
 # $\lambda^n = c$ for all of them. A real orthogonal $W$ has $c = \pm 1$.)
 
 # %%
-from rollpe.operators import twisted_shift
-from rollpe.textbook import rotation_matrix
+from rollpe.formulas import rotation_matrix
+from rollpe.ring import twisted_shift
 
 W = [make(m) for make in (shift_matrix, twisted_shift) for m in (n, n + 1)]
 traces = [torch.stack([power(w, d).trace() for d in range(1, len(w))]) for w in W]

@@ -45,7 +45,7 @@ import torch
 
 from rollpe.encodings import create_encoding, grid_positions
 from rollpe.errors import InputError
-from rollpe.operators import axial_roll, multiplexed_roll, roll, shift_matrix
+from rollpe.ring import axial_roll, multiplexed_roll, roll, shift_matrix
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap
 
@@ -71,7 +71,7 @@ offsets = torch.cartesian_prod(down, right)
 # plane waves, too, as its Fourier modes, but with fixed directions.
 
 # %%
-from rollpe.textbook import mixed_angles, rotation_matrix
+from rollpe.formulas import mixed_angles, rotation_matrix
 
 omega = torch.randn(5, 2)  # a direction and a speed for each of five pairs
 p = torch.tensor([[-1.5, 2.25], [0.5, 1.75]])
@@ -105,7 +105,7 @@ agree("eq-mixed-rope", found, [phi, between])
 # $\mathcal{A}_y \mathcal{A}_x = \mathcal{A}_x \mathcal{A}_y$.
 
 # %%
-from rollpe.textbook import lie_rotation
+from rollpe.formulas import lie_rotation
 
 B = torch.randn(2, 4, 4)
 A = A_y, A_x = B - B.mT
@@ -202,7 +202,7 @@ differs("eq-uniform-rope", between, score)
 # to what can be learned where the image begins; with a class token it does.
 
 # %%
-from rollpe.textbook import spherical_rope
+from rollpe.formulas import spherical_rope
 
 speeds = 10000.0 ** (-torch.arange(2) / 2)  # of two triplets
 speeds = speeds * 2 * math.pi / torch.tensor([[rows], [columns]])
@@ -343,7 +343,7 @@ fig
 
 
 # %%
-from rollpe.operators import torus_roll
+from rollpe.ring import torus_roll
 
 
 def distinct(sheet):
@@ -535,7 +535,7 @@ found = [variance(*size) for size in sizes]
 agree("eq-multiplexed-variance", found, [W**2 for W, _ in sizes])
 
 # %%
-from rollpe.textbook import multiplexed_parameters
+from rollpe.formulas import multiplexed_parameters
 from rollpe.vit import create_vit
 
 L, D = 12, 384  # a ViT-S

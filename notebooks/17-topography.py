@@ -44,7 +44,7 @@ import math
 import matplotlib.pyplot as plt
 import torch
 
-from rollpe.operators import (
+from rollpe.ring import (
     continuous_roll,
     fourier_matrix,
     generator,
@@ -249,7 +249,7 @@ print(f"lengths per step: white noise {speed[:40].mean():.2f}, "
 # $$ (eq-laplacian-spectrum)
 
 # %%
-from rollpe.operators import ring_laplacian
+from rollpe.ring import ring_laplacian
 
 S, F = shift_matrix(n), fourier_matrix(n)
 L = 2 * torch.eye(n) - S - S.T
@@ -476,7 +476,7 @@ for width in (0.5, 1.0):
 # $$ (eq-spatial-affine)
 
 # %%
-from rollpe.operators import sheet_laplacian
+from rollpe.ring import sheet_laplacian
 
 h, w = side, side + 3
 L_hw = torch.kron(ring_laplacian(h), torch.eye(w))
@@ -665,7 +665,7 @@ for on in (1, 2):
 # ```
 
 # %% tags=["hide-cell"]
-from rollpe.operators import real_fourier_basis
+from rollpe.ring import real_fourier_basis
 
 Q, omega = real_fourier_basis(n)
 weight = 4 * torch.sin(omega / 2).repeat_interleave(2) ** 2  # ω_k / 2 = π k / n

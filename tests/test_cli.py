@@ -22,8 +22,8 @@ from rollpe.errors import InputError
 from rollpe_book.chapters import parameters
 from rollpe_lab.bench import read_benchmarks
 from rollpe_lab.evidence import comparison
+from rollpe_lab.hashes import source_hash
 from rollpe_lab.records import read_records
-from rollpe_lab.sources import source_hash
 from rollpe_lab.training import load_recipe, recipes
 from shared import DISPLAYED, ROOT, commands, leaves
 

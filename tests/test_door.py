@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import rollpe
-from rollpe import operators, textbook
+from rollpe import formulas, ring
 from rollpe.encodings import ENCODINGS, encoding_options
 from rollpe.encodings.rotary import SCALINGS
 from rollpe.errors import InputError
@@ -36,7 +36,7 @@ def test_names_and_options_for_editors_are_those_that_exist() -> None:
     assert list(get_args(EncodingName)) == rollpe.list_encodings()
     options = {option for name in ENCODINGS for option in encoding_options(name)}
     assert options == set(Options.__annotations__)
-    assert get_args(Nyquist) == operators.NYQUIST and get_args(Pairing) == textbook.LAYOUTS
+    assert get_args(Nyquist) == ring.NYQUIST and get_args(Pairing) == formulas.LAYOUTS
     assert get_args(Scaling) == tuple(SCALINGS)
     classes = {name for name, thing in vars(rollpe.encodings).items() if inspect.isclass(thing)}
     assert classes <= set(dir(rollpe)) and {type_.__name__ for type_ in ENCODINGS.values()} <= classes

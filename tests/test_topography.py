@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rollpe.errors import InputError
-from rollpe.operators import ring_laplacian, sheet_laplacian
+from rollpe.ring import ring_laplacian, sheet_laplacian
 from rollpe.topography import (
     attention_by_offset,
     correlation_by_distance,

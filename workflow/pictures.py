@@ -3,8 +3,8 @@
     .venv/bin/python workflow/pictures.py
 
 book/_static/preview.png, 1200×630 pixels, is what a link to the book shows: a wave on a ring of channels at
-six positions, drawn with rollpe.operators, under the question;
-rollpe_book.extension.head writes the tags that name it.
+six positions, drawn with rollpe.ring, under the question;
+rollpe_book.extension.repairs writes the tags that name it.
 book/_static/map.png, for README, is the front page's map of channels, from the committed records. Run it
 again after a change of either.
 """
@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from rollpe.operators import roll
+from rollpe.ring import roll
 from rollpe_book import figures
 from rollpe_book.extension.drawings import draw_map
 from rollpe_book.figures.waves import bump

@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 
 import rollpe
-import rollpe.operators
-import rollpe.textbook
+import rollpe.formulas
+import rollpe.ring
 from rollpe.encodings import ENCODINGS, create_encoding, grid_positions
 from rollpe.encodings.attention import MultiheadAttention, drop_in_attention
 from rollpe.errors import InputError

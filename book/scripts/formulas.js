@@ -1,4 +1,4 @@
-/* The formulas behind the moving figures: what rollpe.operators and rollpe.textbook compute, on plain arrays.
+/* The formulas behind the moving figures: what rollpe.ring and rollpe.formulas compute, on plain arrays.
 
    Here: pure functions, no document. tests/figures/test_waves.py holds every one of them to the Python function
    named in its comment, to 1e-12. Not here: anything that draws or listens.
@@ -24,16 +24,16 @@ export const pulse = (n, channel) => range(n).map((i) => (i === channel ? 1 : 0)
 
 // Integer positions.
 
-/** S^p x for whole p. operators.roll */
+/** S^p x for whole p. ring.roll */
 export const roll = (x, p) => x.map((_, i) => x[mod(i + p, x.length)]);
 
-/** Σ_w S^{wp} x^(w), w = 1 … W. operators.multiplexed_roll */
+/** Σ_w S^{wp} x^(w), w = 1 … W. ring.multiplexed_roll */
 export const multiplexedRoll = (waves, p) => waves.map((x, w) => roll(x, (w + 1) * p)).reduce(add);
 
 const cut = (x) => [x.slice(0, x.length / 2), x.slice(x.length / 2)];
 const gcd = (a, b) => (b ? gcd(b, a % b) : a);
 
-/** The period of wave w on n channels, n / gcd(w, n). operators.wave_period */
+/** The period of wave w on n channels, n / gcd(w, n). ring.wave_period */
 export const wavePeriod = (n, w) => n / gcd(w, n);
 
 /** What a pulse on n channels is at a distance: sin(πt)/(n sin(πt/n)), on an even ring times cos(πt/n). */
@@ -44,14 +44,14 @@ const kernel = (n, distance) => {
 };
 
 /** The smoothest wave through the entries of x, as a function of a real place on the ring:
-    entry 0 of operators.continuous_roll(x, place, nyquist="cosine"). */
+    entry 0 of ring.continuous_roll(x, place, nyquist="cosine"). */
 export const through = (x) => (place) =>
   dot(
     x,
     range(x.length).map((l) => kernel(x.length, place - l)),
   );
 
-/** exp(pA/λ) x for real p; "paired" reads x as two rings, one after the other. operators.continuous_roll */
+/** exp(pA/λ) x for real p; "paired" reads x as two rings, one after the other. ring.continuous_roll */
 export const continuousRoll = (x, p, wavelength = 1, nyquist = "fixed") => {
   const rings = nyquist === "paired" ? cut(x) : [x];
   const step = p / wavelength;
@@ -66,14 +66,14 @@ export const continuousRoll = (x, p, wavelength = 1, nyquist = "fixed") => {
 
 // Frequencies.
 
-/** ω_k = 2πk/(λn), k = 0 … ⌊n/2⌋. operators.ring_frequencies */
+/** ω_k = 2πk/(λn), k = 0 … ⌊n/2⌋. ring.ring_frequencies */
 export const ringFrequencies = (n, wavelength = 1) =>
   range(Math.floor(n / 2) + 1).map((k) => (TAU * k) / (wavelength * n));
 
-/** ω_i = base^{−2i/d}, i = 0 … d/2−1. textbook.rope_frequencies */
+/** ω_i = base^{−2i/d}, i = 0 … d/2−1. formulas.rope_frequencies */
 export const ropeFrequencies = (d, base = 10000) => range(d / 2).map((i) => base ** ((-2 * i) / d));
 
-/** ω_k = π(2k + 1)/n, k = 0 … n/2−1, for even n. operators.twisted_frequencies */
+/** ω_k = π(2k + 1)/n, k = 0 … n/2−1, for even n. ring.twisted_frequencies */
 export const twistedFrequencies = (n) => range(n / 2).map((k) => (Math.PI * (2 * k + 1)) / n);
 
 /** Of two rings with m − 1 and m + 1 channels, the constant once; m even. figures/waves.py: angle_list */
@@ -117,7 +117,7 @@ export const nyquistPlace = (p, nyquist) =>
 
 // Scores.
 
-/** (R_m q)·(R_n k) from Δ = n − m, interleaved pairs. textbook.rope_score */
+/** (R_m q)·(R_n k) from Δ = n − m, interleaved pairs. formulas.rope_score */
 export const ropeScore = (q, k, delta, frequencies) =>
   sum(
     frequencies.map((omega, i) => {
@@ -126,7 +126,7 @@ export const ropeScore = (q, k, delta, frequencies) =>
     }),
   );
 
-/** (1/m) Σ_i cos(ω_i Δ). textbook.similarity_kernel */
+/** (1/m) Σ_i cos(ω_i Δ). formulas.similarity_kernel */
 export const similarityKernel = (delta, frequencies) =>
   sum(frequencies.map((omega) => Math.cos(omega * delta))) / frequencies.length;
 

@@ -4,7 +4,7 @@
     out = encoding.attend(q, k, v, rollpe.grid_positions(14, 14))
 
 All names of ``rollpe.encodings`` and what builds models of them are here. Each is imported when it is first
-used, so that ``import rollpe`` stays instant. See ``rollpe.operators`` for the mathematics and
+used, so that ``import rollpe`` stays instant. See ``rollpe.ring`` for the mathematics and
 ``rollpe_lab.training`` for the experiments.
 """
 

@@ -14,10 +14,9 @@ import click
 
 from rollpe.errors import InputError
 from rollpe_book import chapters
-from rollpe_book.chapters import stamp
 from rollpe_book.checks import pages_of_equations, read_checks
 from rollpe_lab.commands.options import PATH, all_records, files_option, read_option, record_folders
-from rollpe_lab.sources import find_root
+from rollpe_lab.hashes import find_root
 
 
 class NameValue(click.Command):
@@ -164,7 +163,7 @@ def gate() -> None:
 
     Example: rollpe gate
     """
-    reasons = stamp.gate()
+    reasons = chapters.gate()
     for reason in reasons:
         click.echo(reason, err=True)
     if reasons:

@@ -18,7 +18,7 @@ from shared import ROOT
 OFFERED = ("rollpe.encodings", "rollpe_lab.training")
 """Modules whose `__all__` is what they offer."""
 WHOLE = (
-    *("rollpe.encodings.attention", "rollpe.operators", "rollpe.textbook", "rollpe.topography"),
+    *("rollpe.encodings.attention", "rollpe.ring", "rollpe.formulas", "rollpe.topography"),
     *("rollpe.vit", "rollpe.decoder", "rollpe_book.agree"),
 )
 """Modules that offer every public function and class that they define."""

@@ -219,15 +219,15 @@ def test_an_equation_without_a_good_check_of_its_own_is_a_warning(book, text, pr
 
 
 def test_names_from_here_lead_from_the_code_of_a_chapter_to_their_page(book):
-    code = "from rollpe import operators\nfrom rollpe.operators import roll as turn\n"
-    code += "turn(x, turn=x.turn) - operators.roll(x, 1)"
-    names = "# Names\n\n```{eval-rst}\n.. autofunction:: rollpe.operators.roll\n```\n"
+    code = "from rollpe import ring\nfrom rollpe.ring import roll as turn\n"
+    code += "turn(x, turn=x.turn) - ring.roll(x, 1)"
+    names = "# Names\n\n```{eval-rst}\n.. autofunction:: rollpe.ring.roll\n```\n"
     names += "\n```{toctree}\npart/01-page\n```\n"
     page = a_notebook(nbformat.v4.new_markdown_cell("# Page"), nbformat.v4.new_code_cell(code))
     assert book.build({"index.md": names, "part/01-page.ipynb": page}) == ""
     links = re.findall(r'<a class="code-name" href="(.*?)">(.*?)</a>', book.markup("part/01-page"))
-    assert {address for address, _ in links} == {"../index.html#rollpe.operators.roll"}
-    assert [re.sub("<.*?>", "", text) for _, text in links] == ["turn", "turn", "operators.roll"]
+    assert {address for address, _ in links} == {"../index.html#rollpe.ring.roll"}
+    assert [re.sub("<.*?>", "", text) for _, text in links] == ["turn", "turn", "ring.roll"]
 
 
 # ---------------------------------------------------------------------------------------------------- runs

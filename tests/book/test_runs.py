@@ -12,7 +12,7 @@ from built_book import HTML, ROOT
 
 from rollpe_book.extension import runs
 from rollpe_book.extension.site import all_records, record_copy, record_link
-from rollpe_lab.evidence.families import later_cells
+from rollpe_lab.evidence.comparisons import later_cells
 from rollpe_lab.records import record_path, write_record
 from rollpe_lab.statistics import summarize
 from shared import make_record

@@ -13,7 +13,7 @@ import pytest
 import torch
 from built_book import HTML, ROOT, come_near
 
-from rollpe.operators import (
+from rollpe.ring import (
     continuous_roll,
     multiplexed_roll,
     ring_frequencies,

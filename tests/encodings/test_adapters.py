@@ -21,7 +21,7 @@ from rollpe.encodings.attention import (
     linear_attention,
 )
 from rollpe.errors import InputError
-from rollpe.textbook import elu_feature
+from rollpe.formulas import elu_feature
 from rollpe.vit import create_vit
 from rollpe_book.properties import measure
 from shared import rotary_model

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from rollpe.encodings import ENCODINGS, Encoding, create_encoding, grid_positions
-from rollpe.encodings.kernels import SHORT
+from rollpe.encodings.sdpa import SHORT
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 

@@ -16,9 +16,9 @@ from timm.layers.pos_embed_rel import RelPosBias
 from timm.layers.pos_embed_sincos import RotaryEmbeddingDinoV3, apply_rot_embed_cat
 from torch import Tensor
 
-from rollpe import textbook
+from rollpe import formulas
 from rollpe.encodings import create_encoding, grid_positions
-from rollpe.textbook import t5_bucket, yarn_temperature
+from rollpe.formulas import t5_bucket, yarn_temperature
 
 transformers = pytest.importorskip("transformers")
 llama = pytest.importorskip("transformers.models.llama.modeling_llama")
@@ -150,10 +150,10 @@ def test_scaled_frequencies_are_those_of_transformers(kind: str, length: int) ->
         transformers.LlamaConfig(max_position_embeddings=2048, rope_parameters=theirs), seq_len=length
     )
     book = {
-        "dynamic": lambda: textbook.dynamic_frequencies(128, 10.0, length, 2048),
-        "yarn": lambda: textbook.yarn_frequencies(128, 10.0, 2048),
-        "llama3": lambda: textbook.llama3_frequencies(128, 10.0, 2048),
-        "longrope": lambda: textbook.longrope_frequencies(
+        "dynamic": lambda: formulas.dynamic_frequencies(128, 10.0, length, 2048),
+        "yarn": lambda: formulas.yarn_frequencies(128, 10.0, 2048),
+        "llama3": lambda: formulas.llama3_frequencies(128, 10.0, 2048),
+        "longrope": lambda: formulas.longrope_frequencies(
             128, length, 2048, numbers["short_factor"], numbers["long_factor"]
         ),
     }[kind]()

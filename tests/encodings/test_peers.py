@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rollpe.encodings import Encoding, create_encoding, grid_positions
-from rollpe.textbook import alibi_slopes
+from rollpe.formulas import alibi_slopes
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 

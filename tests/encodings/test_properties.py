@@ -28,10 +28,10 @@ from rollpe.encodings import (
     grid_positions,
 )
 from rollpe.encodings.base import PositionTables
-from rollpe.encodings.kernels import SHORT, Masking, attention
-from rollpe.encodings.relative import ScoreBias
+from rollpe.encodings.biases import ScoreBias
+from rollpe.encodings.sdpa import SHORT, Masking, attention
 from rollpe.errors import InputError
-from rollpe.operators import NYQUIST
+from rollpe.ring import NYQUIST
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:aliased offsets"),
@@ -176,7 +176,7 @@ def test_heads_of_another_width_and_another_number_of_heads_are_refused(name: st
 def test_the_fast_path_equals_softmax_of_the_reference_scores(name: str, axes: int, seed: int) -> None:
     encoding = build(name, axes, seed)
     q, k, v, positions = inputs(encoding, seed)
-    if name == "shaw-kv":  # moves values too, which test_relative.py holds to its own formula
+    if name == "shaw-kv":  # moves values too, which test_biases.py holds to its own formula
         nn.init.zeros_(encoding.values)
     for p in (positions, torch.stack((positions, positions.flip(0) + 1))):
         expected = scores(encoding, q, k, p).softmax(-1) @ v

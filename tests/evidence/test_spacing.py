@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pytest
 
 from rollpe_lab.evidence import spacing
-from rollpe_lab.evidence.families import SPACING, family, path_of
+from rollpe_lab.evidence.comparisons import SPACING, family, path_of
 from rollpe_lab.evidence.words import difference, mean, values
 from rollpe_lab.records import read_records
 from rollpe_lab.statistics import holm

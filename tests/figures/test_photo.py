@@ -12,7 +12,7 @@ import torch
 from rollpe.encodings import grid_positions
 from rollpe.vit import create_vit
 from rollpe_book.figures import photo
-from rollpe_lab.training.observation import queries_and_keys
+from rollpe_lab.training.watch import queries_and_keys
 from shared import ROOT, workflow_script
 
 FOLDER = ROOT / "data/photo"

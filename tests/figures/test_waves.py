@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from rollpe import operators, textbook, topography
+from rollpe import formulas, ring, topography
 from rollpe_book.extension.waves import ON_DEMAND, still
 from rollpe_book.figures.waves import WAVES, bump
 from scripts import angle_list, eigenvalue_count, in_node, period
@@ -37,37 +37,37 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
         cases += [
             ("bump", [n, 1.5, 4], bump(n, 1.5, 4)),
             ("spectrum", [x], modes),
-            ("ringFrequencies", [n, 0.7], operators.ring_frequencies(n, 0.7)),
-            ("wavePeriod", [n, 6], operators.wave_period(n, 6)),
+            ("ringFrequencies", [n, 0.7], ring.ring_frequencies(n, 0.7)),
+            ("wavePeriod", [n, 6], ring.wave_period(n, 6)),
         ]
-        cases += [("roll", [x, p], operators.roll(x, p)) for p in (-5, 0, 3, 40)]
+        cases += [("roll", [x, p], ring.roll(x, p)) for p in (-5, 0, 3, 40)]
         waves = vector(3, n)
-        cases += [("multiplexedRoll", [waves, p], operators.multiplexed_roll(waves, p)) for p in (-2, 7)]
+        cases += [("multiplexedRoll", [waves, p], ring.multiplexed_roll(waves, p)) for p in (-2, 7)]
         for p in (-3.75, 0.0, 0.5, 1.0, 6.2):
             for arguments in itertools.product([x], [p], (1.0, -0.341), ("fixed", "cosine")):
-                cases.append(("continuousRoll", list(arguments), operators.continuous_roll(*arguments)))
+                cases.append(("continuousRoll", list(arguments), ring.continuous_roll(*arguments)))
             both = vector(2 * n)
-            moved = operators.continuous_roll(both, p, nyquist="paired")
+            moved = ring.continuous_roll(both, p, nyquist="paired")
             cases.append(("continuousRoll", [both, p, 1, "paired"], moved))
-            at = operators.continuous_roll(x, p, nyquist="cosine")[0]
+            at = ring.continuous_roll(x, p, nyquist="cosine")[0]
             cases.append(("through", [x, p], at))
     for p in (0.0, 0.3, 1.0, 2.5):
-        ring = torch.tensor([1.0, -1.0], dtype=torch.float64) / 2**0.5  # the Nyquist mode of two channels
+        lone = torch.tensor([1.0, -1.0], dtype=torch.float64) / 2**0.5  # the Nyquist mode of two channels
         for nyquist in ("fixed", "cosine", "paired"):
-            x = torch.cat((ring, 0 * ring)) if nyquist == "paired" else ring
-            moved = operators.continuous_roll(x, p, nyquist=nyquist).split(2)
-            place = torch.stack([part @ ring for part in moved])
+            x = torch.cat((lone, 0 * lone)) if nyquist == "paired" else lone
+            moved = ring.continuous_roll(x, p, nyquist=nyquist).split(2)
+            place = torch.stack([part @ lone for part in moved])
             cases.append(("nyquistPlace", [p, nyquist], F.pad(place, (0, 2 - len(place)))))
     for n in (2, 3, 16):
         packed = 127 * torch.tanh(vector(n * (n - 1) // 2))
         r = topography.unpack_correlations(packed)
         cases.append(("channelCorrelations", [packed], r))
         cases.append(("nearAndAny", [r], torch.stack(topography.near_and_any(r))))
-    q, k, theta = vector(8), vector(8), textbook.rope_frequencies(8)
+    q, k, theta = vector(8), vector(8), formulas.rope_frequencies(8)
     cases.append(("ropeFrequencies", [8], theta))
     for delta in (-11.0, 0.0, 0.4, 100.0):
-        cases.append(("ropeScore", [q, k, delta, theta], textbook.rope_score(q, k, delta, theta)))
-        kernel = textbook.similarity_kernel(torch.tensor(delta, dtype=torch.float64), theta)
+        cases.append(("ropeScore", [q, k, delta, theta], formulas.rope_score(q, k, delta, theta)))
+        kernel = formulas.similarity_kernel(torch.tensor(delta, dtype=torch.float64), theta)
         cases.append(("similarityKernel", [delta, theta], kernel))
     for m in (4, 8, 14):
         lists = {"ring": 2 * m - 1, "twisted": 2 * m, "residues": m, "geometric": 2 * m}
@@ -121,7 +121,7 @@ def test_a_list_of_angles_repeats_and_spans_what_its_steps_do(m):
     repeats = {"ring": 2 * m - 1, "twisted": 4 * m, "residues": m**2 - 1}
     for name, after in repeats.items():
         angles = angle_list(name, m)
-        W = textbook.rotation_matrix(angles)
+        W = formulas.rotation_matrix(angles)
         powers = torch.stack([torch.linalg.matrix_power(W, p) for p in range(after + 1)])
         one = (powers[1:] - powers[0]).abs().amax((1, 2)) < 1e-9
         assert period(angles) == after == 1 + one.nonzero().item()

@@ -1,6 +1,6 @@
 """The cells of chapters that train little check every equation, for other parameters than the book's, too.
 
-They are the tests of the values of `rollpe.operators` and `rollpe.textbook`.
+They are the tests of the values of `rollpe.ring` and `rollpe.formulas`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import matplotlib
 import pytest
 import torch
 
-from rollpe import encodings, operators
+from rollpe import encodings, ring
 from rollpe_book.checks import read_lines
 from shared import DISPLAYED, ROOT
 
@@ -93,7 +93,7 @@ def test_every_equation_is_checked_in_the_cells_of_its_chapter(chapter, other):
     assert all(check.passed for check in found.values())
 
 
-def flipped(x, steps, roll=operators.roll):
+def flipped(x, steps, roll=ring.roll):
     return roll(x, -steps)
 
 
@@ -104,7 +104,7 @@ def rounded(positions, shown, built):
 @pytest.mark.parametrize(
     ("module", "name", "fault", "chapter", "label"),
     [
-        (operators, "roll", flipped, "04-rolling", "eq-roll"),
+        (ring, "roll", flipped, "04-rolling", "eq-roll"),
         (encodings, "scale_positions", rounded, "16-lie", "eq-resolution"),
     ],
 )

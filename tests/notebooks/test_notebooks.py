@@ -19,12 +19,12 @@ from refusals import refused
 from rollpe.encodings import ENCODINGS, registry
 from rollpe.errors import InputError
 from rollpe_book import chapters as notebooks
-from rollpe_book.chapters.stamp import command
-from rollpe_lab import sources
+from rollpe_book.chapters.gate import command
+from rollpe_lab import hashes
 from shared import ROOT
 
 CHAPTERS = ROOT / "notebooks"
-SRC = sources.SRC
+SRC = hashes.SRC
 SOURCE = """\
 # ---
 # jupyter:
@@ -105,12 +105,12 @@ def test_the_paths_of_a_chapter_are_the_projects_wherever_jupyter_starts(start, 
             monkeypatch.chdir(root / start)
             ready = takewhile(lambda s: isinstance(s, ast.Import | ast.ImportFrom | ast.AnnAssign), body)
             first = body[len(list(ready))]  # before this, there are only imports and parameters
-            exec(ast.unparse(first), {"enter_root": sources.enter_root})
+            exec(ast.unparse(first), {"enter_root": hashes.enter_root})
             found[path.stem] = {Path(place).resolve().parent for place in places}
     assert found.keys() >= {"11-train", "09-results", "12-fast"}
     assert set().union(*found.values()) <= {root / "data", root / "_build"}
     monkeypatch.chdir(tmp_path)
-    sources.enter_root()
+    hashes.enter_root()
     assert Path.cwd() == tmp_path, "outside of a project there is no root"
 
 
@@ -197,7 +197,7 @@ def test_an_encoding_of_ones_own_reaches_the_kernel_the_stamp_and_the_command(pr
     assert printed(path) == "Own\n" and str(tmp_path) not in path.read_text()
     stamp = notebooks.read_stamp(path)
     assert re.search(r"NVIDIA|, 2 threads$", stamp["device"]), "as many as torch used"
-    assert stamp["outside"] == {"../own.py": sources.hash_files([own], project)}
+    assert stamp["outside"] == {"../own.py": hashes.hash_files([own], project)}
     assert command(stamp) == "rollpe notebook notebooks/02-uses.py -p encoding own --import ../own.py"
     plain = notebooks.run(source, imports=[own])
     assert "_build/runs/02-uses-" in plain.as_posix(), "no page of the book, though all are defaults"
@@ -281,7 +281,7 @@ TOY = {
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """a → b → sub.one; c only for type checkers; d and all, which computes what it imports, by nobody."""
-    monkeypatch.setattr(sources, "PACKAGES", ("toy",))
+    monkeypatch.setattr(hashes, "PACKAGES", ("toy",))
     root = tmp_path / "src/toy"
     for name, text in TOY.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -293,11 +293,11 @@ def test_imports_are_followed_and_nothing_else_counts(tmp_path, package):
     page = tmp_path / "page.py"
     page.write_text("# %%\n%matplotlib inline\nimport numpy\nfrom toy import a\n")
     src = package.parent
-    names = [p.relative_to(package).as_posix() for p in sources.imports(page, src)]
+    names = [p.relative_to(package).as_posix() for p in hashes.imports(page, src)]
     beside = ["sub/__init__.py", "sub/deep/data.yaml", "sub/one.py", "sub/one.yaml"]
     assert names == ["__init__.py", "a.py", "b.py", "b.yaml", "errors.py", *beside]
-    assert package / "d.py" in sources.module_files("toy.c", src=src)
-    assert {package / "all/one.py", package / "errors.py"} < {*sources.module_files("toy.all", src=src)}
+    assert package / "d.py" in hashes.module_files("toy.c", src=src)
+    assert {package / "all/one.py", package / "errors.py"} < {*hashes.module_files("toy.all", src=src)}
 
 
 LOADED = """
@@ -318,7 +318,7 @@ for name in sys.argv[1:]:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="a process for each module costs minutes without fork")
 def test_whatever_python_loads_for_a_chapter_counts_with_it():
-    named = {name for chapter in CHAPTERS.glob("*.py") for name in sources._imported_names(chapter, SRC)}
+    named = {name for chapter in CHAPTERS.glob("*.py") for name in hashes._imported_names(chapter, SRC)}
     names = sorted(name for name in named if list(SRC.glob(f"{name.replace('.', '/')}.py")))
     names += [".".join(path.relative_to(SRC).parts[:-1]) for path in SRC.glob("rollpe*/*/__init__.py")]
     environment = os.environ | {"PYTHONPATH": str(SRC)}
@@ -328,7 +328,7 @@ def test_whatever_python_loads_for_a_chapter_counts_with_it():
     loaded = dict(map(json.loads, done.stdout.splitlines()))
     assert sorted(loaded) == sorted(names)
     for name, files in loaded.items():
-        assert set(map(Path, files)) <= set(sources.module_files(name)), name
+        assert set(map(Path, files)) <= set(hashes.module_files(name)), name
 
 
 # ------------------------------------------------------------------------------------- what a file means
@@ -385,20 +385,20 @@ def test_comments_docstrings_and_layout_mean_nothing_and_all_else_does(tmp_path,
     assert changed != text
     for name, content in (("a", text), ("b", changed)):
         (tmp_path / f"{name}.{suffix}").write_text(content)
-    meanings = {sources.meaning(tmp_path / f"{name}.{suffix}") for name in "ab"}
+    meanings = {hashes.meaning(tmp_path / f"{name}.{suffix}") for name in "ab"}
     assert (len(meanings) == 1) is same
 
 
 @pytest.mark.parametrize("name", ["a.py", "a.yaml", "a.json"])
 def test_what_does_not_parse_and_other_files_count_with_all_bytes(tmp_path, name):
     (tmp_path / name).write_bytes(b"'{ [ # 1\n")
-    assert sources.meaning(tmp_path / name) == b"'{ [ # 1\n"
+    assert hashes.meaning(tmp_path / name) == b"'{ [ # 1\n"
 
 
 def test_no_chapter_shows_what_has_no_meaning():
     """Docstrings and lines of the library, which may change without a new run."""
     chapters = [*CHAPTERS.glob("*.py")]
-    for file in {*chapters, *(f for chapter in chapters for f in sources.imports(chapter))}:
+    for file in {*chapters, *(f for chapter in chapters for f in hashes.imports(chapter))}:
         if file.suffix == ".py":
             assert not re.search(r"__doc__|getdoc|getsource|getcomments|\bhelp\(", file.read_text()), file
 

@@ -19,9 +19,10 @@ from pydantic import ValidationError
 
 from refusals import FULL, raising, refused
 from rollpe.errors import InputError
+from rollpe_lab import hashes
 from rollpe_lab import records as recording
-from rollpe_lab import sources
 from rollpe_lab.files import write_atomically
+from rollpe_lab.hashes import source_hash
 from rollpe_lab.records import (
     Record,
     RunId,
@@ -42,7 +43,6 @@ from rollpe_lab.records import (
     write_arrays,
     write_record,
 )
-from rollpe_lab.sources import source_hash
 from shared import ROOT, make_record
 
 PACKAGE_PARENT = Path(recording.__file__).parents[1]
@@ -328,24 +328,24 @@ def test_other_test_images_and_another_procedure_are_not_comparable():
 
 
 def test_the_hash_of_the_source_sees_names_and_contents_and_nothing_else(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "SRC", tmp_path)
-    library, lab, book = (tmp_path / name for name in sources.PACKAGES)
+    monkeypatch.setattr(hashes, "SRC", tmp_path)
+    library, lab, book = (tmp_path / name for name in hashes.PACKAGES)
     for folder in (library, lab, book):
         folder.mkdir()
     (library / "a.py").write_text("x = 1")
     (lab / "b.yaml").write_text("y: 1")
-    hashes = [source_hash()]
+    found = [source_hash()]
     (library / "notes.txt").write_text("not source")
     (book / "page.py").write_text("trains nothing")
-    assert source_hash() == hashes[0]
+    assert source_hash() == found[0]
     for change in (
         lambda: (library / "a.py").write_text("x = 2"),
         lambda: (library / "a.py").rename(lab / "a.py"),
         (lab / "a.py").unlink,
     ):
         change()
-        hashes.append(source_hash())
-    assert len(set(hashes)) == 4
+        found.append(source_hash())
+    assert len(set(found)) == 4
 
 
 def git(folder, *words):
@@ -363,7 +363,7 @@ def traced():
 def test_provenance_knows_the_commit_and_whether_the_source_left_it(tmp_path, monkeypatch):
     package = tmp_path / "src" / "rollpe"
     package.mkdir(parents=True)
-    monkeypatch.setattr(sources, "SRC", package.parent)
+    monkeypatch.setattr(hashes, "SRC", package.parent)
     (package / "errors.py").write_text("x = 1")
     assert (traced().commit, traced().dirty) == ("unknown", None)
     git(tmp_path, "init", "-q")
@@ -380,7 +380,7 @@ def test_provenance_knows_the_commit_and_whether_the_source_left_it(tmp_path, mo
 
 
 def test_a_copy_without_a_repository_is_told_its_commit_and_sees_whether_it_left_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(sources, "SRC", tmp_path)
+    monkeypatch.setattr(hashes, "SRC", tmp_path)
     (tmp_path / "rollpe").mkdir()
     (tmp_path / "rollpe/errors.py").write_text("x = 1")
     monkeypatch.setenv(origin.SOURCE_VARIABLE, f"0123abc {source_hash()}")

@@ -12,7 +12,7 @@ from rollpe.errors import InputError
 from rollpe_lab.records import RunId
 from rollpe_lab.training import create_model, load_dataset, load_recipe
 from rollpe_lab.training.canvas import CELLS, COPIES, DIM, SIDE, TEST_COPIES, arrangements
-from rollpe_lab.training.state import shape_of
+from rollpe_lab.training.models import shape_of
 from shared import stand_in
 
 TASKS = ("place", "offset")

@@ -18,7 +18,7 @@ from rollpe_lab.records import read_record, record_path
 from rollpe_lab.training import load_dataset, load_recipe, train
 from rollpe_lab.training.data import Split
 from rollpe_lab.training.fetch import verify
-from rollpe_lab.training.state import shape_of
+from rollpe_lab.training.models import shape_of
 from shared import ROOT, stand_in
 
 

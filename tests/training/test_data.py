@@ -25,7 +25,7 @@ from rollpe_lab.training import load_dataset
 from rollpe_lab.training.data import Split
 from rollpe_lab.training.datasets import DATASETS, TEXTS
 from rollpe_lab.training.fetch import RETRIES, fetch, verify
-from rollpe_lab.training.state import shape_of
+from rollpe_lab.training.models import shape_of
 from shared import ROOT, stand_in
 
 FOLDER, ARCHIVE = CIFAR100.base_folder, CIFAR100.filename

@@ -12,8 +12,8 @@ from rollpe_lab.records import RunId
 from rollpe_lab.training import create_model, load_dataset, load_recipe, train
 from rollpe_lab.training.augment import normalize
 from rollpe_lab.training.canvas import COPIES
+from rollpe_lab.training.models import shape_of
 from rollpe_lab.training.points import POINTS, STEPS
-from rollpe_lab.training.state import shape_of
 from shared import stand_in
 
 EXACT, ROUNDED, DIGITS = load_dataset("points"), load_dataset("points-rounded"), load_dataset("digits")

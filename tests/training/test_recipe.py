@@ -18,8 +18,8 @@ from rollpe_lab.commands.options import seconds
 from rollpe_lab.files import read_yaml, read_yaml_file
 from rollpe_lab.records import RunId
 from rollpe_lab.training import create_model, load_plan, load_recipe, recipes
+from rollpe_lab.training.models import shape_of
 from rollpe_lab.training.recipe import FOLDER, command
-from rollpe_lab.training.state import shape_of
 from shared import stand_in
 
 TABLE_1 = ["none", "learned", "axial-rope", "roll", "multiplexed-roll"]

@@ -24,8 +24,8 @@ from rollpe_lab.training import Recipe, TrainingError, compiling, create_optimiz
 from rollpe_lab.training.compiling import EAGER, CompileMode, compile_mode, compiled, compiles
 from rollpe_lab.training.data import load_dataset
 from rollpe_lab.training.device import enough_memory
+from rollpe_lab.training.models import CompiledModel, resolve
 from rollpe_lab.training.run import CHECK_EVERY
-from rollpe_lab.training.state import CompiledModel, resolve
 from rollpe_lab.training.step import Step
 
 CPU = torch.device("cpu")

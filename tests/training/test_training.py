@@ -23,8 +23,9 @@ from refusals import interrupted, raising, refused
 from rollpe.encodings import encoding_options
 from rollpe.errors import InputError
 from rollpe.topography import near_and_any, unpack_correlations
-from rollpe_lab import sources
+from rollpe_lab import hashes
 from rollpe_lab.evidence.inside import correlation_of
+from rollpe_lab.hashes import loaded_hash, module_files, source_hash, training_hash
 from rollpe_lab.records import (
     RunId,
     claim,
@@ -32,7 +33,6 @@ from rollpe_lab.records import (
     read_record,
     record_path,
 )
-from rollpe_lab.sources import loaded_hash, module_files, source_hash, training_hash
 from rollpe_lab.training import (
     Recipe,
     TrainingError,
@@ -50,8 +50,8 @@ from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.compiling import EAGER
 from rollpe_lab.training.data import Split
 from rollpe_lab.training.evaluate import Evaluator
+from rollpe_lab.training.models import CompiledModels, shape_of
 from rollpe_lab.training.run import moved
-from rollpe_lab.training.state import CompiledModels, shape_of
 from rollpe_lab.training.step import Step
 from shared import timeless
 
@@ -114,7 +114,7 @@ def test_every_encoding_gets_the_same_images_order_and_dropout(monkeypatch):
             seen[encoding].append((inputs.sum().item(), targets.sum(0).tolist(), noise))
             return super().__call__(inputs, targets, rate)
 
-    monkeypatch.setattr("rollpe_lab.training.state.Step", Watched)
+    monkeypatch.setattr("rollpe_lab.training.models.Step", Watched)
     for encoding in ("none", "learned", "roll"):
         seen[encoding] = []
         run(encoding=encoding)
@@ -278,20 +278,20 @@ print(*(m.__file__ for name, m in sys.modules.items() if name.startswith("rollpe
 def test_a_checkpoint_depends_on_the_meaning_of_every_file_that_a_run_loads_and_of_no_page(
     tmp_path, monkeypatch
 ):
-    environment = os.environ | {"PYTHONPATH": str(sources.SRC)}
+    environment = os.environ | {"PYTHONPATH": str(hashes.SRC)}
     answer = subprocess.run([sys.executable, "-c", LOADED], env=environment, capture_output=True, check=True)
-    loaded = {Path(line).relative_to(sources.SRC) for line in answer.stdout.decode().splitlines()}
-    assert {Path("rollpe/textbook.py"), Path("rollpe_lab/training/canvas.py")} <= loaded
-    src = shutil.copytree(sources.SRC, tmp_path / "src")
-    monkeypatch.setattr(sources, "SRC", src)
+    loaded = {Path(line).relative_to(hashes.SRC) for line in answer.stdout.decode().splitlines()}
+    assert {Path("rollpe/formulas.py"), Path("rollpe_lab/training/canvas.py")} <= loaded
+    src = shutil.copytree(hashes.SRC, tmp_path / "src")
+    monkeypatch.setattr(hashes, "SRC", src)
 
     def changes(more, *files):
         for file in files:
             (src / file).write_text((src / file).read_text() + more)
-        sources._first_meaning.cache_clear()
+        hashes._first_meaning.cache_clear()
         return training_hash() != whole
 
-    sources._first_meaning.cache_clear()
+    hashes._first_meaning.cache_clear()
     whole = training_hash()
     read = {path.relative_to(src) for path in module_files("rollpe_lab.training.run", src=src)}
     assert loaded <= read
@@ -300,7 +300,7 @@ def test_a_checkpoint_depends_on_the_meaning_of_every_file_that_a_run_loads_and_
     assert not rooms & {("rollpe_lab", "bench"), ("rollpe_lab", "evidence"), ("rollpe_lab", "statistics.py")}
     assert {package for package, *_ in rooms} == {"rollpe", "rollpe_lab"}
     assert not changes("\nplanted = 1\n", "rollpe_book/extension/page.py", "rollpe/cli.py")
-    assert changes("\nplanted = 1\n", "rollpe/textbook.py")
+    assert changes("\nplanted = 1\n", "rollpe/formulas.py")
 
 
 def test_a_model_is_loaded_from_finished_runs_only(tmp_path):
@@ -483,9 +483,9 @@ def test_bad_input_is_one_line(settings, says):
 
 
 def test_a_record_names_the_source_that_ran_and_not_what_was_edited_meanwhile(tmp_path, monkeypatch):
-    monkeypatch.setattr("rollpe_lab.records.origin._first_commit", lambda package: ("loaded", False))
-    monkeypatch.setattr("rollpe_lab.records.origin._commit", lambda package: ("edited", True))
-    monkeypatch.setattr("rollpe_lab.sources.source_digest", lambda *_: hashlib.sha256(b"edited"))
+    monkeypatch.setattr("rollpe_lab.records.provenance._first_commit", lambda package: ("loaded", False))
+    monkeypatch.setattr("rollpe_lab.records.provenance._commit", lambda package: ("edited", True))
+    monkeypatch.setattr("rollpe_lab.hashes.source_digest", lambda *_: hashlib.sha256(b"edited"))
     record = run(tiny(max_steps=1), records=tmp_path)
     assert (record.provenance.commit, record.provenance.dirty) == ("loaded", False)
     assert record.provenance.source_hash == loaded_hash() != source_hash()

@@ -77,7 +77,7 @@ def test_new_dates_and_unfinished_files_of_others_run_nothing(project):
     [
         ("notebooks/02-second.py", "print(3)\n", {"02-second"}),
         ("notebooks/01-first.py", "print(3)\n", {"01-first", "02-second"}),
-        ("src/rollpe/operators.py", "A = 1\n", set()),
+        ("src/rollpe/ring.py", "A = 1\n", set()),
         ("src/rollpe/errors.py", "# a comment\n", set()),
         ("src/rollpe/errors.py", "A = 1\n", {"01-first", "02-second"}),
         ("data/records/one.json", "2", {"02-second"}),

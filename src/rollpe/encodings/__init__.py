@@ -1,8 +1,8 @@
 """Positional encodings by name: ``create_encoding("roll", head_dim=64, heads=6, axes=2)``."""
 
 # The order of these imports is that of tables: each registers its encodings.
-from rollpe.encodings.absolute import Integer, Learned, NoEncoding, Sinusoidal, TokenCode  # isort: skip
-from rollpe.encodings.relative import Alibi, ScoreBias, Shaw, ShawKV, T5Bias  # isort: skip
+from rollpe.encodings.codes import Integer, Learned, NoEncoding, Sinusoidal, TokenCode  # isort: skip
+from rollpe.encodings.biases import Alibi, ScoreBias, Shaw, ShawKV, T5Bias  # isort: skip
 from rollpe.encodings.rotary import (  # isort: skip
     AxialRope,
     MixedRope,

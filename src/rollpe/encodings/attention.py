@@ -11,12 +11,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe import textbook
+from rollpe import formulas
 from rollpe.encodings.base import Encoding, PositionTables
-from rollpe.encodings.kernels import as_bias, spread_heads
+from rollpe.encodings.biases import ScoreBias
 from rollpe.encodings.positions import checked_grid, constant, grid_positions, last_positions
 from rollpe.encodings.registry import create_encoding, split_name, split_options
-from rollpe.encodings.relative import ScoreBias
+from rollpe.encodings.sdpa import as_bias, spread_heads
 from rollpe.errors import InputError
 
 Cache = tuple[Tensor, Tensor] | None
@@ -390,7 +390,7 @@ def linear_attention(
     v: Tensor,
     positions: Tensor,
     *,
-    feature: Callable[[Tensor], Tensor] = textbook.elu_feature,
+    feature: Callable[[Tensor], Tensor] = formulas.elu_feature,
     is_causal: bool = False,
 ) -> Tensor:
     """Linear attention with an encoding that transforms queries and keys (Su et al., 2021, Eq. 19).
@@ -420,6 +420,6 @@ def linear_attention(
     if encoding.streams > 1:
         q, k = encoding(q, k, torch.zeros_like(positions))
     if not is_causal:
-        return textbook.feature_attention(moved_q, moved_k, q, k, v)
+        return formulas.feature_attention(moved_q, moved_k, q, k, v)
     states = (moved_k[..., :, None] * v[..., None, :]).cumsum(-3)  # [B, heads, N, d, d]
     return torch.einsum("bhnd,bhnde->bhne", moved_q, states) / (q * k.cumsum(-2)).sum(-1, keepdim=True)

@@ -18,16 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe import textbook
-from rollpe.encodings.kernels import (
-    Masking,
-    as_bias,
-    attention,
-    causal,
-    spread_heads,
-    table_dtype,
-    without_autocast,
-)
+from rollpe import formulas
 from rollpe.encodings.positions import (
     are_integers,
     check_grid,
@@ -36,6 +27,15 @@ from rollpe.encodings.positions import (
     last_positions,
     to_integers,
     with_axis,
+)
+from rollpe.encodings.sdpa import (
+    Masking,
+    as_bias,
+    attention,
+    causal,
+    spread_heads,
+    table_dtype,
+    without_autocast,
 )
 from rollpe.errors import InputError, check_choice, check_whole
 
@@ -84,9 +84,9 @@ class Encoding(nn.Module):
     take the result of ``precompute``.
 
     A subclass that transforms queries and keys defines the fast path in two steps, ``tables`` and
-    ``transform``, and ``reference`` from the checked functions of `rollpe.operators` and
-    `rollpe.textbook`. The tests compare the two. Subclasses that add a bias to the scores are in
-    relative.py, those that add a code to the tokens in absolute.py. One that transforms keys otherwise than
+    ``transform``, and ``reference`` from the checked functions of `rollpe.ring` and
+    `rollpe.formulas`. The tests compare the two. Subclasses that add a bias to the scores are in
+    biases.py, those that add a code to the tokens in codes.py. One that transforms keys otherwise than
     queries also defines ``tables_for_keys`` and ``reference_for_keys``.
 
     Args:
@@ -377,7 +377,7 @@ class Encoding(nn.Module):
         ready, dtype = self.prepared(positions, q), table_dtype(q)
         moved_q = self.reference(q.to(dtype), ready)
         moved_k = self.reference_for_keys(spread_heads(k, self.heads).to(dtype), ready)
-        return textbook.scores(moved_q, moved_k).to(q.dtype)
+        return formulas.scores(moved_q, moved_k).to(q.dtype)
 
     def no_weight_decay(self) -> set[str]:
         """Names of parameters without weight decay: all parameters of the encoding."""

@@ -8,7 +8,7 @@ from typing import Unpack
 import torch
 from torch import Tensor, nn
 
-from rollpe import textbook
+from rollpe import formulas
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError
@@ -133,5 +133,5 @@ class Lie(Encoding):
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         A = torch.stack([torch.block_diag(*blocks) for blocks in self.skew(x.dtype).flatten(0, 1)])
         A = A.unflatten(0, (self.heads, self.axes))  # [heads, axes, d, d]
-        R = textbook.lie_rotation(self.in_images(positions), A)
+        R = formulas.lie_rotation(self.in_images(positions), A)
         return (R @ x[..., None])[..., 0]

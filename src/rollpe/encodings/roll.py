@@ -21,12 +21,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rollpe import operators
+from rollpe import ring
 from rollpe.encodings.base import Encoding, Shape
-from rollpe.encodings.kernels import table_dtype
 from rollpe.encodings.positions import constant, spans, with_axis
 from rollpe.encodings.registry import register
 from rollpe.encodings.rotary import rotate
+from rollpe.encodings.sdpa import table_dtype
 from rollpe.errors import InputError, check_choice, check_whole
 from rollpe.names import Nyquist, WaveScale
 
@@ -215,7 +215,7 @@ class Roll(_WholeRoll):
         return self.around(shifts)[0]
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
-        return operators.axial_roll(x, self.direction * positions, self.width)
+        return ring.axial_roll(x, self.direction * positions, self.width)
 
 
 @register("twisted-roll")
@@ -300,9 +300,9 @@ class TwistedRoll(Roll):
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         shifts = self.direction * positions
         if self.twist == 0.5:
-            return operators.axial_roll(x, shifts, self.width, operators.twisted_roll)
-        pair = partial(operators.twisted_pair_roll, twist=self.twist)
-        return operators.axial_roll(x, shifts, 2 * self.rings[0], pair)
+            return ring.axial_roll(x, shifts, self.width, ring.twisted_roll)
+        pair = partial(ring.twisted_pair_roll, twist=self.twist)
+        return ring.axial_roll(x, shifts, 2 * self.rings[0], pair)
 
 
 class _InFourierBasis:
@@ -368,7 +368,7 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
         **shape: Unpack[Shape],
     ) -> None:
         super().__init__(**shape)
-        check_choice("nyquist", nyquist, operators.NYQUIST)
+        check_choice("nyquist", nyquist, ring.NYQUIST)
         check_choice("direction", direction, DIRECTIONS)
         if wavelength == 0 or not math.isfinite(wavelength):
             raise InputError(f"wavelength={wavelength} must be a number other than 0.")
@@ -412,9 +412,9 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         out = x.clone()
-        for a, rings in enumerate(operators.axis_slices(self.head_dim, self.axes, self._rings * self.width)):
+        for a, rings in enumerate(ring.axis_slices(self.head_dim, self.axes, self._rings * self.width)):
             p = self.direction * positions[..., a]
-            out[..., rings] = operators.continuous_roll(x[..., rings], p, self.wavelength, self.nyquist)
+            out[..., rings] = ring.continuous_roll(x[..., rings], p, self.wavelength, self.nyquist)
         return out
 
 
@@ -476,9 +476,9 @@ class MultiplexedRoll(Roll):
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         waves = x.unflatten(-1, (self.waves, self.head_dim))  # [B, heads, N, W, d]
         out = waves.sum(-2)
-        for a, ring in enumerate(operators.axis_slices(self.head_dim, self.axes, self.width)):
+        for a, part in enumerate(ring.axis_slices(self.head_dim, self.axes, self.width)):
             p = self.direction * positions[..., a]
-            out[..., ring] = operators.multiplexed_roll(waves[..., ring], p, self.speeds)
+            out[..., part] = ring.multiplexed_roll(waves[..., part], p, self.speeds)
         return self.factor * out
 
 
@@ -528,7 +528,7 @@ class TorusRoll(_WholeRoll):
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         channels = math.prod(self.sheet)
-        rolled = operators.torus_roll(x[..., :channels], self.direction * positions, self.sheet)
+        rolled = ring.torus_roll(x[..., :channels], self.direction * positions, self.sheet)
         return torch.cat((rolled, x[..., channels:]), -1)
 
 
@@ -642,7 +642,7 @@ def fourier_basis(
     roll by p turns pair k by +2πkp/n. On twisted rings k = ½, 3/2, …, (n-1)/2; none is lone or constant.
     """
     wide = torch.float32 if device.type == "mps" else torch.float64  # as wide as the device can
-    Q, frequencies = operators.real_fourier_basis(n, wide, device, twisted)
+    Q, frequencies = ring.real_fourier_basis(n, wide, device, twisted)
     modes = 2 * len(frequencies)
     pairs, constant_mode, nyquist = Q.T[:modes], Q.T[modes : modes + 1], Q.T[modes + 1 :]
     part = head_dim // axes

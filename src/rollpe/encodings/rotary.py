@@ -9,7 +9,7 @@ from typing import Unpack
 import torch
 from torch import Tensor, nn
 
-from rollpe import operators, textbook
+from rollpe import formulas, ring
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.positions import constant
 from rollpe.encodings.registry import register
@@ -95,7 +95,7 @@ def along_axes(x: Tensor, positions: Tensor, frequencies: Sequence[Tensor]) -> T
     rotated, start = [], 0
     for p, theta in zip(positions.unbind(-1), frequencies, strict=True):
         channels = x[..., start : start + 2 * len(theta)]
-        rotated.append(textbook.rope(channels, p, theta))
+        rotated.append(formulas.rope(channels, p, theta))
         start += 2 * len(theta)
     return torch.cat((*rotated, x[..., start:]), -1)
 
@@ -127,7 +127,7 @@ def listed(numbers: tuple[float, ...], *, device: torch.device, dtype: torch.dty
 
 def usual_wavelengths(pairs: int, base: float) -> tuple[float, float]:
     """RoPE's shortest and longest wave, in positions."""
-    return 2 * math.pi, textbook.longest_wavelength(2 * pairs, base)
+    return 2 * math.pi, formulas.longest_wavelength(2 * pairs, base)
 
 
 class _Spaced(Rotary):
@@ -153,7 +153,7 @@ class _Spaced(Rotary):
         self.frequencies = frequencies if isinstance(frequencies, str) else tuple(frequencies)
         self.wavelengths = None if wavelengths is None else tuple(wavelengths)
         if isinstance(frequencies, str):
-            if frequencies not in textbook.SPACINGS:
+            if frequencies not in formulas.SPACINGS:
                 raise InputError(
                     f"frequencies={frequencies!r} must be 'geometric', 'arithmetic' or a list of numbers."
                 )
@@ -190,9 +190,9 @@ class _Spaced(Rotary):
         if not isinstance(self.frequencies, str):
             return torch.tensor(self.frequencies, dtype=torch.float64)
         if self.frequencies == "geometric" and self.wavelengths is None:
-            return textbook.rope_frequencies(2 * self.pairs, self.base)
+            return formulas.rope_frequencies(2 * self.pairs, self.base)
         shortest, longest = self.wavelengths or usual_wavelengths(self.pairs, self.base)
-        return textbook.spaced_frequencies(self.pairs, shortest, longest, self.frequencies)
+        return formulas.spaced_frequencies(self.pairs, shortest, longest, self.frequencies)
 
 
 SCALINGS: dict[str, tuple[str, ...]] = {
@@ -294,7 +294,7 @@ class Rope(_Spaced):
             if rotary_dim % 2 or not 2 <= rotary_dim <= self.head_dim:
                 raise InputError(f"rotary_dim={rotary_dim} must be even, from 2 to head_dim={self.head_dim}.")
             self.pairs = rotary_dim // 2
-        check_choice("layout", layout, textbook.LAYOUTS)
+        check_choice("layout", layout, formulas.LAYOUTS)
         check_choice("scaling", scaling, SCALINGS)
         self.choose(base, frequencies, wavelengths, learn_frequencies)
         if scaling != "none" and (frequencies != "geometric" or wavelengths is not None or learn_frequencies):
@@ -312,9 +312,9 @@ class Rope(_Spaced):
         self.relative = scaling not in ("dynamic", "longrope")
         self.temperature = 1.0 if attention_factor is None else float(attention_factor)
         if attention_factor is None and scaling == "yarn":
-            self.temperature = textbook.yarn_temperature(factor)
+            self.temperature = formulas.yarn_temperature(factor)
         elif attention_factor is None and scaling == "longrope":
-            self.temperature = textbook.longrope_temperature(factor, self.tokens)
+            self.temperature = formulas.longrope_temperature(factor, self.tokens)
         self.preserves_norm = self.temperature == 1
 
     def check_scaling(self) -> None:
@@ -355,13 +355,13 @@ class Rope(_Spaced):
         s, N, theta = self.factor, self.tokens, self.theta(positions)
         match self.scaling:
             case "ntk":
-                return self.theta(positions, textbook.ntk_base(self.base, s, 2 * self.pairs))
+                return self.theta(positions, formulas.ntk_base(self.base, s, 2 * self.pairs))
             case "dynamic":
                 stretch = 1 + s * (lengths(positions) / N - 1).clamp(min=0)
                 return theta * stretch ** (-indices(theta) / (self.pairs - 1))
             case "yarn":
                 turns = self.beta_fast, self.beta_slow
-                a, b = textbook.yarn_range(2 * self.pairs, N, self.base, *turns, self.truncate)
+                a, b = formulas.yarn_range(2 * self.pairs, N, self.base, *turns, self.truncate)
                 return slowed(theta, (b - indices(theta)) / (b - a), s)
             case "llama3":
                 low, high = self.low_freq_factor, self.high_freq_factor
@@ -379,15 +379,15 @@ class Rope(_Spaced):
         c, s, N, base = 2 * self.pairs, self.factor, self.tokens, self.base
         match self.scaling:
             case "ntk":
-                return textbook.rope_frequencies(c, textbook.ntk_base(base, s, c))
+                return formulas.rope_frequencies(c, formulas.ntk_base(base, s, c))
             case "dynamic":
-                return textbook.dynamic_frequencies(c, s, lengths(positions)[..., 0], N, base)
+                return formulas.dynamic_frequencies(c, s, lengths(positions)[..., 0], N, base)
             case "yarn":
-                return textbook.yarn_frequencies(c, s, N, base, self.beta_fast, self.beta_slow, self.truncate)
+                return formulas.yarn_frequencies(c, s, N, base, self.beta_fast, self.beta_slow, self.truncate)
             case "llama3":
-                return textbook.llama3_frequencies(c, s, N, base, self.low_freq_factor, self.high_freq_factor)
+                return formulas.llama3_frequencies(c, s, N, base, self.low_freq_factor, self.high_freq_factor)
             case "longrope":
-                return textbook.longrope_frequencies(c, lengths(positions)[..., 0], N, *self.stretches, base)
+                return formulas.longrope_frequencies(c, lengths(positions)[..., 0], N, *self.stretches, base)
         return self.theta_by_the_book()
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
@@ -399,7 +399,7 @@ class Rope(_Spaced):
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         c, theta = 2 * self.pairs, self.scaled_by_the_book(positions).to(x)
-        rotated = textbook.rope(x[..., :c], self.scale * positions[..., 0], theta, self.layout)
+        rotated = formulas.rope(x[..., :c], self.scale * positions[..., 0], theta, self.layout)
         return torch.cat((self.temperature * rotated, x[..., c:]), -1)
 
 
@@ -485,9 +485,9 @@ class XPos(Rotary):
 
     def _reference(self, x: Tensor, positions: Tensor, *, keys: bool) -> Tensor:
         c = 2 * self.pairs
-        theta = textbook.rope_frequencies(c, self.base).to(x)
-        zeta = textbook.xpos_scales(c, self.gamma).to(x)
-        turned = textbook.xpos(x[..., :c], positions[..., 0], theta, zeta, self.span, keys=keys)
+        theta = formulas.rope_frequencies(c, self.base).to(x)
+        zeta = formulas.xpos_scales(c, self.gamma).to(x)
+        turned = formulas.xpos(x[..., :c], positions[..., 0], theta, zeta, self.span, keys=keys)
         return torch.cat((turned, x[..., c:]), -1)
 
 
@@ -590,8 +590,8 @@ class MixedRope(Rotary):
         return _mix(self.frequencies, positions)
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
-        angles = textbook.mixed_angles(positions, self.frequencies.mT.to(x))
-        return operators.rotate_pairs(x, angles)
+        angles = formulas.mixed_angles(positions, self.frequencies.mT.to(x))
+        return ring.rotate_pairs(x, angles)
 
 
 def _mix(frequencies: Tensor, positions: Tensor) -> Tensor:
@@ -690,7 +690,7 @@ class SphericalRope(Encoding):
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         d, m = torch.arange(self.triplets).to(x), 3 * self.triplets
         omega = x.new_tensor(self.frequency)[:, None] * self.base ** (-d / self.triplets)
-        return torch.cat((textbook.spherical_rope(x[..., :m], positions, omega), x[..., m:]), -1)
+        return torch.cat((formulas.spherical_rope(x[..., :m], positions, omega), x[..., m:]), -1)
 
 
 def fastest(name: str, grid: tuple[int, ...] | None, axes: int, frequency: float | None) -> tuple[float, ...]:

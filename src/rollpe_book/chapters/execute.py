@@ -18,12 +18,12 @@ from typing import Any
 from unittest import mock
 
 from rollpe.errors import InputError
+from rollpe_book.chapters.gate import fingerprint, first_line, stamp_digest
 from rollpe_book.chapters.parameters import Value, check_parameters, read_parameters
 from rollpe_book.chapters.source import extra, find_source, kernelspec, read_source
-from rollpe_book.chapters.stamp import fingerprint, first_line, stamp_digest
 from rollpe_lab.files import write_atomically
-from rollpe_lab.records.origin import now, processor
-from rollpe_lab.sources import SRC, find_root, hash_files, source_hash
+from rollpe_lab.hashes import SRC, find_root, hash_files, source_hash
+from rollpe_lab.records.provenance import now, processor
 
 WITNESS = """\
 import sys

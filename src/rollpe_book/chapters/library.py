@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rollpe.encodings import create_encoding
-from rollpe.operators import NYQUIST as NYQUIST
+from rollpe.ring import NYQUIST as NYQUIST
 from rollpe_lab.training.device import choose_device
 from rollpe_lab.training.recipe import load_recipe
 

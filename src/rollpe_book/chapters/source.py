@@ -16,7 +16,7 @@ import yaml
 
 from rollpe.errors import InputError
 from rollpe_lab.files import write_atomically
-from rollpe_lab.sources import find_root
+from rollpe_lab.hashes import find_root
 
 
 def find_source(path: Path | str) -> Path:

@@ -1,9 +1,8 @@
 """The book: what Sphinx needs beyond Jupyter Book.
 
-Each file holds one kind of thing that pages show: equations.py, numbers.py, holds.py, tables.py, runs.py,
-ledger.py, figures.py, drawings.py, waves.py, scripts.py, rerun.py, api.py; page.py makes one page
-of one notebook, site.py is what they share. head.py is an extension of its own: what every page of the site
-carries besides its text.
+Each file holds one kind of thing that pages show: equations.py, tables.py, runs.py, ledger.py, figures.py,
+drawings.py, waves.py, scripts.py, links.py, api.py; page.py makes one page of one notebook, site.py is what
+they share. repairs.py is an extension of its own: what every page of the site carries besides its text.
 
 No file computes a result. A number without a record reads "not measured"; an equation without a check or a
 stated reason is a warning, which the build turns into an error.
@@ -20,14 +19,14 @@ from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.application import Sphinx
 
-from rollpe_book.chapters.stamp import command, read_stamp
+from rollpe_book.chapters.gate import command, read_stamp
 from rollpe_book.extension import (
     api,
     drawings,
     equations,
     figures,
     ledger,
-    rerun,
+    links,
     runs,
     scripts,
     tables,
@@ -80,7 +79,7 @@ def share_writer(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_root", "", "env", str)
     app.connect("builder-inited", share_writer)
-    for part in (equations, tables, runs, ledger, api, figures, drawings, rerun, scripts, waves):
+    for part in (equations, tables, runs, ledger, api, figures, drawings, links, scripts, waves):
         part.setup(app)
     app.connect("doctree-resolved", finish_page)
     app.connect("build-finished", copy_mathjax)

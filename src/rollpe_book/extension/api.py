@@ -53,7 +53,7 @@ def keep_to_encodings(app: Sphinx, what: str, name: str, obj: Any, skip: bool, o
 
 
 def write_in_one_line(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Outside of a site, where head.py mends no markup, a signature is one line."""
+    """Outside of a site, where repairs.py mends no markup, a signature is one line."""
     for arguments in [] if is_site(app) else doctree.findall(addnodes.desc_parameterlist):
         arguments["multi_line_parameter_list"] = False
 

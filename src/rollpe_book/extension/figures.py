@@ -20,7 +20,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from rollpe_book.chapters.stamp import command
+from rollpe_book.chapters.gate import command
 from rollpe_book.extension.site import enclosing_output, is_site
 from rollpe_book.figures.theme import to_dark
 

@@ -21,11 +21,11 @@ from sphinx.application import Sphinx
 from sphinx.highlighting import PygmentsBridge
 from sphinx.util.docutils import docutils_namespace
 
+from rollpe_book.chapters.gate import command, read_stamp
 from rollpe_book.chapters.parameters import read_parameters
-from rollpe_book.chapters.stamp import command, read_stamp
 from rollpe_book.extension.site import mathjax
 from rollpe_book.figures.theme import to_dark
-from rollpe_book.pages import render
+from rollpe_book.templates import render
 from rollpe_lab.files import write_atomically
 
 MATHJAX = """window.MathJax = {
@@ -36,7 +36,7 @@ DARK = "@media (prefers-color-scheme: dark) {{ {} }}"
 SCROLLING = r'<div class="scroll" tabindex="0" role="group" aria-label="Table">\g<0></div>'
 LEFT_OUT = {
     "jupyter_book",
-    "rollpe_book.extension.head",
+    "rollpe_book.extension.repairs",
     "sphinx_book_theme",
     "sphinx_comments",
     "sphinx_copybutton",

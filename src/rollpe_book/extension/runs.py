@@ -12,7 +12,7 @@ from sphinx.application import Sphinx
 
 from rollpe_book.extension import site
 from rollpe_book.extension.tables import TableDirective
-from rollpe_lab.evidence.families import later_cells
+from rollpe_lab.evidence.comparisons import later_cells
 from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.records.store import record_path
 from rollpe_lab.statistics import summarize

@@ -18,8 +18,8 @@ from rollpe_book.extension.figures import FigureDirective
 from rollpe_book.extension.site import RECORDS, is_site, project_root, write_data
 from rollpe_book.figures import photo, picture
 from rollpe_book.figures.waves import WAVES
+from rollpe_lab.hashes import SRC
 from rollpe_lab.records.store import read_arrays, read_record, record_path
-from rollpe_lab.sources import SRC
 from rollpe_lab.training.plan import load_plan
 
 

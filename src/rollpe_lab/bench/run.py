@@ -17,11 +17,11 @@ from rollpe.encodings import ENCODINGS, outside_files
 from rollpe.errors import InputError
 from rollpe_lab.bench.report import Benchmark, Timing
 from rollpe_lab.bench.timing import TIMM, Trial, interleaved, matmul_peak, our_model, prepare, timm_model
-from rollpe_lab.records.origin import environment, loaded_source, now, provenance
+from rollpe_lab.records.provenance import environment, loaded_source, now, provenance
 from rollpe_lab.training.compiling import compile_mode
 from rollpe_lab.training.device import choose_device
+from rollpe_lab.training.models import resolve
 from rollpe_lab.training.recipe import Recipe, load_recipe
-from rollpe_lab.training.state import resolve
 
 ROUNDS = 20
 """Steps of every model that are timed, on CUDA five in a row."""

@@ -25,8 +25,8 @@ from rollpe.vit import SIZES, VisionTransformer
 from rollpe_lab.bench.report import Timing
 from rollpe_lab.records.record import RunId
 from rollpe_lab.training.compiling import CompileMode
+from rollpe_lab.training.models import create_model
 from rollpe_lab.training.recipe import Recipe
-from rollpe_lab.training.state import create_model
 from rollpe_lab.training.step import Step, create_optimizers
 
 logger = logging.getLogger(__name__)

@@ -9,7 +9,8 @@ import click
 
 from rollpe.errors import InputError
 from rollpe_lab.commands.options import all_records, read_option, record_folders
-from rollpe_lab.evidence import comparison
+from rollpe_lab.evidence.compare import compare as compare_runs
+from rollpe_lab.evidence.compare import find_runs
 from rollpe_lab.evidence.table import results_table
 from rollpe_lab.training.recipe import recipes
 
@@ -56,5 +57,5 @@ def compare(a: str, b: str, records: tuple[Path, ...]) -> None:
     Example: rollpe compare data/records/quick/roll/seed-0.json data/records/quick/learned/seed-0.json
     """
     folders = [] if all(name.endswith(".json") for name in (a, b)) else record_folders(records)
-    groups = [comparison.find_runs(name, folders) for name in (a, b)]
-    click.echo(str(comparison.compare(*groups)))
+    groups = [find_runs(name, folders) for name in (a, b)]
+    click.echo(str(compare_runs(*groups)))

@@ -2,7 +2,7 @@
 
 Measures of a run, for `rollpe_lab.evidence.words`: None for a record that is older than an array. And arrays
 of all runs of an arm, for figures. Means are over queries and keys, layers, heads and axes unless they say
-otherwise; rings have an even number of channels (`rollpe_lab.training.observation.observe`).
+otherwise; rings have an even number of channels (`rollpe_lab.training.watch.observe`).
 """
 
 from __future__ import annotations

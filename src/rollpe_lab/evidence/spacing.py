@@ -5,7 +5,7 @@ Rotations with geometric or arithmetic frequencies, over RoPE's usual range or t
 
 from __future__ import annotations
 
-from rollpe_lab.evidence.families import NO_BREAK, SPACING, Compared, factorial, p_value, path_of, signed
+from rollpe_lab.evidence.comparisons import NO_BREAK, SPACING, Compared, factorial, p_value, path_of, signed
 from rollpe_lab.evidence.words import compared, equivalence, values
 from rollpe_lab.files import markdown
 from rollpe_lab.statistics import summarize

@@ -17,11 +17,11 @@ from scipy import stats
 
 from rollpe.errors import InputError
 from rollpe_lab import statistics
-from rollpe_lab.evidence.families import NO_BREAK, Compared, family, later_cells, path_of, signed
+from rollpe_lab.evidence.comparisons import NO_BREAK, Compared, family, later_cells, path_of, signed
 from rollpe_lab.files import markdown
+from rollpe_lab.hashes import find_root
 from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.records.store import find_arrays, read_records
-from rollpe_lab.sources import find_root
 from rollpe_lab.statistics import Summary, Welch, by_seed, holm, summarize, welch
 
 Measure = Callable[[Record], float | None]

@@ -1,6 +1,6 @@
 """Records: what a run leaves behind."""
 
-from rollpe_lab.records.origin import environment, loaded_source, now, provenance
+from rollpe_lab.records.provenance import environment, loaded_source, now
 from rollpe_lab.records.record import (
     Environment,
     EpochMetrics,

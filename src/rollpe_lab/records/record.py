@@ -131,7 +131,7 @@ class Provenance(_Plain):
 
     Attributes:
         training_hash: of the part of that source that a run executes, without docstrings and comments; see
-            `rollpe_lab.sources.training_hash`. (Older records have none.)
+            `rollpe_lab.hashes.training_hash`. (Older records have none.)
         plan: of a run that a sweep trained, name and sha256 of its plan's file, see
             `rollpe_lab.training.plan`: the seeds were fixed if the project's history has this plan before the
             run. (Older records have none.)

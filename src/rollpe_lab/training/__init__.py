@@ -1,8 +1,8 @@
 """One run, from a recipe and an encoding to a record; and many runs, from a plan.
 
 run.py is where to begin: `train`, from the recipe to the record. It rests on recipe.py, datasets.py (a
-table), data.py (fetch.py downloads), augment.py, state.py (model, optimizers), step.py and
-compiling.py (one optimizer step), evaluate.py, checkpoint.py, observation.py and
+table), data.py (fetch.py downloads), augment.py, models.py (model, optimizers), step.py and
+compiling.py (one optimizer step), evaluate.py, checkpoint.py, watch.py and
 device.py. plan.py reads plans, sweep.py trains the runs that are missing.
 
 The names here are imported when they are first used: recipes are read without torch.
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from rollpe_lab.training.checkpoint import load_model
     from rollpe_lab.training.data import load_dataset
     from rollpe_lab.training.device import TrainingError, choose_device
+    from rollpe_lab.training.models import create_model
     from rollpe_lab.training.plan import load_plan
     from rollpe_lab.training.recipe import Recipe, load_recipe, recipes
     from rollpe_lab.training.run import train
-    from rollpe_lab.training.state import create_model
     from rollpe_lab.training.step import create_optimizers, learning_rate
 
 __all__ = [
@@ -43,7 +43,7 @@ _MODULES = {
     "plan": ("load_plan",),
     "recipe": ("Recipe", "load_recipe", "recipes"),
     "run": ("train",),
-    "state": ("create_model",),
+    "models": ("create_model",),
     "step": ("create_optimizers", "learning_rate"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -16,12 +16,12 @@ import torch
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError
 from rollpe_lab.files import expect_file, write_atomically
+from rollpe_lab.hashes import training_hash
 from rollpe_lab.records.record import RunId
-from rollpe_lab.sources import training_hash
 from rollpe_lab.training.device import choose_device
-from rollpe_lab.training.observation import Model
+from rollpe_lab.training.models import create_model
 from rollpe_lab.training.recipe import Recipe
-from rollpe_lab.training.state import create_model
+from rollpe_lab.training.watch import Model
 
 logger = logging.getLogger(__name__)
 

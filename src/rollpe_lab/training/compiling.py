@@ -34,7 +34,7 @@ KERNELS: dict[str, SDPBackend | list[SDPBackend]] = {
 
 "auto" leaves out cuDNN's, which torch 2.11 prefers on an H200: with cuDNN 9.19 its gradient was wrong at
 65 tokens (data/README.md). Compiled training on a CPU takes plain products where keys are few, whatever the
-recipe says (`rollpe.encodings.kernels.attention`)."""
+recipe says (`rollpe.encodings.sdpa.attention`)."""
 
 
 @dataclass(frozen=True)

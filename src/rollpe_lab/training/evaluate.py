@@ -16,7 +16,9 @@ from rollpe_lab.training.compiling import EAGER, CompileMode, compiled
 from rollpe_lab.training.data import Data, ImageData, Split, TextData
 from rollpe_lab.training.datasets import CLOUDS
 from rollpe_lab.training.device import TrainingError
-from rollpe_lab.training.observation import (
+from rollpe_lab.training.recipe import Recipe
+from rollpe_lab.training.step import predictor
+from rollpe_lab.training.watch import (
     Model,
     channel_frame,
     fewer_waves,
@@ -24,8 +26,6 @@ from rollpe_lab.training.observation import (
     observe,
     token_rms,
 )
-from rollpe_lab.training.recipe import Recipe
-from rollpe_lab.training.step import predictor
 
 OBSERVED = 256
 """Test images over which attention, spectra and roughness are averaged, training images of the first
@@ -104,7 +104,7 @@ class Evaluator:
     def observe(self, model: Model) -> dict[str, np.ndarray]:
         """Attention and channels of a trained model, and its loss with fewer waves.
 
-        See `observe` and `fewer_waves` in `rollpe_lab.training.observation`. slow_waves, strong_waves
+        See `observe` and `fewer_waves` in `rollpe_lab.training.watch`. slow_waves, strong_waves
         [modes]: the loss with the slowest waves, and with those of most power in queries times that in keys.
         """
         images, labels = self._some(self.data.test)
@@ -124,7 +124,7 @@ class Evaluator:
         return found | {"frames": channel_frame(model, images), "frame_token_rms": token_rms(model, images)}
 
     def gradients(self, model: Model, split: Split) -> dict[str, Tensor]:
-        """Gradients for queries and keys, see `rollpe_lab.training.observation.gradients`."""
+        """Gradients for queries and keys, see `rollpe_lab.training.watch.gradients`."""
         return gradients(model, *self._some(split), self.recipe.label_smoothing)
 
     def _some(self, split: Split) -> tuple[Tensor, Tensor]:

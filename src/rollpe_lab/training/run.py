@@ -29,7 +29,7 @@ from tqdm import tqdm
 from rollpe.encodings import changed_options, outside_files
 from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file
-from rollpe_lab.records.origin import environment, loaded_source, now, provenance
+from rollpe_lab.records.provenance import environment, loaded_source, now, provenance
 from rollpe_lab.records.record import EpochMetrics, Record, RunId
 from rollpe_lab.records.store import claim, read_record, record_path, write_record
 from rollpe_lab.training.checkpoint import Checkpoint, checkpoint_path, previous_path
@@ -42,10 +42,10 @@ from rollpe_lab.training.device import (
     reproducible,
     stream,
 )
-from rollpe_lab.training.observation import frame_arrays
+from rollpe_lab.training.models import CompiledModel, CompiledModels, ahead, resolve, training_images
 from rollpe_lab.training.recipe import Recipe, command
-from rollpe_lab.training.state import CompiledModel, CompiledModels, ahead, resolve, training_images
 from rollpe_lab.training.step import learning_rate
+from rollpe_lab.training.watch import frame_arrays
 
 PROTOCOL = 1
 """Version of the training procedure. Raise it by one with every change that alters what a run with

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rollpe.encodings import Encoding
 from rollpe.errors import InputError
-from rollpe.operators import real_fourier_basis
+from rollpe.ring import real_fourier_basis
 from rollpe_lab.training.recipe import Coordinates
 
 SEED = 42

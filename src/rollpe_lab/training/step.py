@@ -27,8 +27,8 @@ from torch.nn.attention import sdpa_kernel
 from torch.optim import Optimizer
 
 from rollpe.encodings import grid_positions
-from rollpe.encodings.absolute import NoEncoding
 from rollpe.encodings.attention import Attention
+from rollpe.encodings.codes import NoEncoding
 from rollpe.errors import InputError
 from rollpe_lab.training.compiling import EAGER, KERNELS, CompileMode, compiled
 from rollpe_lab.training.recipe import Recipe

@@ -12,15 +12,15 @@ from typing import Any
 
 from rollpe.encodings import outside_files
 from rollpe.errors import InputError
+from rollpe_lab.hashes import training_hash
 from rollpe_lab.records.record import Record
 from rollpe_lab.records.store import claim, read_record, record_path
-from rollpe_lab.sources import training_hash
 from rollpe_lab.training.checkpoint import DamagedCheckpoint, ForeignCheckpoint
 from rollpe_lab.training.device import TrainingError
+from rollpe_lab.training.models import CompiledModels
 from rollpe_lab.training.plan import Planned, missing, seed_by_seed
 from rollpe_lab.training.recipe import Recipe
 from rollpe_lab.training.run import train
-from rollpe_lab.training.state import CompiledModels
 
 logger = logging.getLogger(__name__)
 

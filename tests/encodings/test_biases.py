@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from rollpe import textbook
+from rollpe import formulas
 from rollpe.encodings import Encoding, create_encoding, grid_positions
-from rollpe.encodings.relative import offsets
+from rollpe.encodings.biases import offsets
 from rollpe.errors import InputError
 
 NAMES = ["shaw", "shaw-kv", "t5-bias"]
@@ -60,12 +60,12 @@ def test_shaws_vectors_move_keys_and_values_as_the_formula_says(case: str) -> No
     positions, axes = CASES[case]
     encoding = build("shaw-kv", axes)
     q, k, v = qkv(positions.shape[-2] + PREFIX, seed=0)
-    delta = textbook.offsets(positions.long().mT)
+    delta = formulas.offsets(positions.long().mT)
     keys, values = (
         F.pad(encoding.vectors(table, delta), (0, 0, PREFIX, 0, PREFIX, 0))
         for table in (encoding.keys, encoding.values)
     )
-    outputs = textbook.shaw_attention(q, k, v, keys, values)
+    outputs = formulas.shaw_attention(q, k, v, keys, values)
     torch.testing.assert_close(encoding.attend(q, k, v, positions), outputs)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from rollpe_lab.evidence.families import (
+from rollpe_lab.evidence.comparisons import (
     ABLATIONS,
     MAIN,
     PLANNED,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from rollpe.errors import InputError, check_choice
-from rollpe.operators import rotate_pairs
+from rollpe.ring import rotate_pairs
 
 LAYOUTS = ("interleaved", "half")
 SPACINGS = ("geometric", "arithmetic")

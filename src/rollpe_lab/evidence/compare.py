@@ -18,7 +18,7 @@ import numpy as np
 from scipy import stats
 
 from rollpe.errors import InputError
-from rollpe_lab.evidence.families import signed
+from rollpe_lab.evidence.comparisons import signed
 from rollpe_lab.records.record import Record, by_cell, comparable
 from rollpe_lab.records.store import read_record, read_records
 from rollpe_lab.statistics import by_seed, paired_by_image, summarize, welch

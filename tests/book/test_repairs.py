@@ -12,7 +12,7 @@ from docutils.utils import new_document
 from pybtex.database import parse_file, parse_string
 
 from rollpe_book.chapters import parameters
-from rollpe_book.extension.head import finish_html, first_words, mark_numbers
+from rollpe_book.extension.repairs import finish_html, first_words, mark_numbers
 from shared import ROOT
 
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf8"))

@@ -10,9 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe import textbook
+from rollpe import formulas
 from rollpe.encodings.base import Encoding, Shape
-from rollpe.encodings.kernels import table_dtype
 from rollpe.encodings.positions import (
     check_grid,
     check_positions,
@@ -21,6 +20,7 @@ from rollpe.encodings.positions import (
     with_axis,
 )
 from rollpe.encodings.registry import register
+from rollpe.encodings.sdpa import table_dtype
 from rollpe.errors import InputError, check_positive
 
 
@@ -33,7 +33,7 @@ class TokenCode(Encoding):
     """Base of encodings that add a code to the tokens.
 
     A subclass defines ``fast_code`` and the reference ``code``, from the checked functions of
-    `rollpe.textbook`.
+    `rollpe.formulas`.
     """
 
     acts_on = "tokens"
@@ -128,7 +128,7 @@ class Sinusoidal(TokenCode):
     def code(self, positions: Tensor) -> Tensor:
         channels = self.heads * self.head_dim
         c = channels // self.axes // 2 * 2
-        waves = torch.cat([textbook.sinusoids(p, c, self.base) for p in positions.cpu().unbind(-1)], -1)
+        waves = torch.cat([formulas.sinusoids(p, c, self.base) for p in positions.cpu().unbind(-1)], -1)
         return self.scale * F.pad(waves, (0, channels - waves.shape[-1]))
 
 
@@ -178,7 +178,7 @@ class Learned(TokenCode):
     def code(self, positions: Tensor) -> Tensor:
         weights = torch.ones(*positions.shape[:-1], 1, dtype=torch.float64)
         for p, size in zip(positions.cpu().unbind(-1), self.built, strict=True):
-            along = textbook.one_hot_code(p.clamp(0, size - 1), size)
+            along = formulas.one_hot_code(p.clamp(0, size - 1), size)
             weights = (weights[..., :, None] * along[..., None, :]).flatten(-2)  # [..., M, places]
         return weights @ self.table.to(weights)
 

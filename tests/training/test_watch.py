@@ -20,7 +20,9 @@ from rollpe.topography import (
 from rollpe.vit import create_vit
 from rollpe_lab.evidence import inside, words
 from rollpe_lab.training import load_recipe, train
-from rollpe_lab.training.observation import (
+from rollpe_lab.training.models import CompiledModels
+from rollpe_lab.training.run import train_epoch
+from rollpe_lab.training.watch import (
     channel_frame,
     disorder,
     fewer_waves,
@@ -29,8 +31,6 @@ from rollpe_lab.training.observation import (
     queries_and_keys,
     token_rms,
 )
-from rollpe_lab.training.run import train_epoch
-from rollpe_lab.training.state import CompiledModels
 
 LABELS = torch.tensor([0, 1, 4])
 

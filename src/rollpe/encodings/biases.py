@@ -13,9 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rollpe import textbook
+from rollpe import formulas
 from rollpe.encodings.base import Encoding, Places, PositionTables, Shape
-from rollpe.encodings.kernels import Masking, as_bias, attention, spread_heads, table_dtype
 from rollpe.encodings.positions import (
     check_positions,
     constant,
@@ -25,6 +24,7 @@ from rollpe.encodings.positions import (
     with_axis,
 )
 from rollpe.encodings.registry import register
+from rollpe.encodings.sdpa import Masking, as_bias, attention, spread_heads, table_dtype
 from rollpe.errors import InputError, check_whole
 
 
@@ -32,7 +32,7 @@ class ScoreBias(Encoding):
     """Base of encodings that add a bias to the scaled scores.
 
     A subclass defines ``bias``, the fast path, and the reference ``biased``, from the checked functions of
-    `rollpe.textbook`. Relative; q and k are unchanged. Memory: one number for each pair and head.
+    `rollpe.formulas`. Relative; q and k are unchanged. Memory: one number for each pair and head.
     """
 
     acts_on = "scores"
@@ -119,9 +119,9 @@ class ScoreBias(Encoding):
         """``biased`` for tokens that have a position, plain products for the others; [B, heads, N, N]."""
         positions = with_axis(positions, self.axes)
         check_positions(positions, q, self.axes)
-        delta = textbook.offsets(self.exact(positions, q).mT)
+        delta = formulas.offsets(self.exact(positions, q).mT)
         k = spread_heads(k, self.heads)
-        prefix, plain = q.shape[-2] - positions.shape[-2], textbook.scores(q, k)
+        prefix, plain = q.shape[-2] - positions.shape[-2], formulas.scores(q, k)
         biased = self.biased(q[..., prefix:, :], k[..., prefix:, :], delta)
         below = torch.cat((plain[..., prefix:, :prefix], biased), -1)
         return torch.cat((plain[..., :prefix, :], below), -2)
@@ -207,12 +207,12 @@ class Shaw(ScoreBias):
         return bias * self.head_dim**-0.5
 
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
-        return textbook.shaw_scores(q, k, self.vectors(self.keys.to(q.dtype), delta))
+        return formulas.shaw_scores(q, k, self.vectors(self.keys.to(q.dtype), delta))
 
     def vectors(self, table: Tensor, delta: Tensor) -> Tensor:
         """Σ_a R^a_{clip(Δ_a)} for each pair of tokens, [(B,) heads, M, M, d], by the textbook."""
         by_axis = [
-            textbook.relative_lookup(of_axis.transpose(0, 1), offset)  # [(B,) M, M, heads, d]
+            formulas.relative_lookup(of_axis.transpose(0, 1), offset)  # [(B,) M, M, heads, d]
             for of_axis, offset in zip(table, delta.unbind(-3), strict=True)
         ]
         return torch.stack(by_axis).sum(0).movedim(-2, -4)
@@ -274,7 +274,7 @@ class ShawKV(Shaw):
 class T5Bias(ScoreBias):
     """One learned number for each bucket of distances (Raffel et al., 2020, section 2.1).
 
-    score_ij = (q_i · k_j)/√d + Σ_a b^a_{bucket(Δ_a)}, ``bucket`` being `rollpe.textbook.t5_bucket`: exact
+    score_ij = (q_i · k_j)/√d + Σ_a b^a_{bucket(Δ_a)}, ``bucket`` being `rollpe.formulas.t5_bucket`: exact
     for small distances, logarithmic for larger ones. T5 has one axis, does not divide q·k by √d and shares
     the numbers between its layers; here each layer has its own, and the sum over axes is our reading for
     images.
@@ -334,8 +334,8 @@ class T5Bias(ScoreBias):
         return self
 
     def bucket(self, delta: Tensor) -> Tensor:
-        """`textbook.t5_bucket` with this encoding's options."""
-        return textbook.t5_bucket(delta, self.buckets, self.max_distance, self.bidirectional)
+        """`formulas.t5_bucket` with this encoding's options."""
+        return formulas.t5_bucket(delta, self.buckets, self.max_distance, self.bidirectional)
 
     def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         delta = offsets(query_positions, key_positions).clamp(-self.max_distance, self.max_distance)
@@ -350,14 +350,14 @@ class T5Bias(ScoreBias):
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
         buckets = self.bucket(delta).unbind(-3)
         by_axis = [of_axis.mT[bucket] for of_axis, bucket in zip(self.table, buckets, strict=True)]
-        return textbook.t5_scores(q, k, torch.stack(by_axis).sum(0).movedim(-1, -3).to(q.dtype))
+        return formulas.t5_scores(q, k, torch.stack(by_axis).sum(0).movedim(-1, -3).to(q.dtype))
 
 
 @register("alibi")
 class Alibi(ScoreBias):
     """A penalty that grows with the distance (ALiBi; Press et al., 2022, section 3).
 
-    score_ij = (q_i · k_j)/√d - m_h Σ_a |Δ_a|, the slopes m_h being `rollpe.textbook.alibi_slopes`: 2^(-8h/H)
+    score_ij = (q_i · k_j)/√d - m_h Σ_a |Δ_a|, the slopes m_h being `rollpe.formulas.alibi_slopes`: 2^(-8h/H)
     for head h = 1 … H. The paper has one axis and attends to earlier tokens alone. The absolute value, for
     attention in both directions, and the sum over axes, for images, are our reading.
 
@@ -394,13 +394,13 @@ class Alibi(ScoreBias):
         return -slopes[head] * delta.abs().sum(-1)
 
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
-        slopes = textbook.alibi_slopes(self.heads).to(q)
-        return textbook.alibi_scores(q, k, delta.abs().sum(-3).to(q.dtype), slopes)
+        slopes = formulas.alibi_slopes(self.heads).to(q)
+        return formulas.alibi_scores(q, k, delta.abs().sum(-3).to(q.dtype), slopes)
 
 
 def slopes_of(heads: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """`textbook.alibi_slopes` on a device."""
-    return textbook.alibi_slopes(heads).to(device, dtype)
+    """`formulas.alibi_slopes` on a device."""
+    return formulas.alibi_slopes(heads).to(device, dtype)
 
 
 def offsets(query_positions: Tensor, key_positions: Tensor) -> Tensor:

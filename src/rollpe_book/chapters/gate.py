@@ -27,14 +27,14 @@ from typing import Any
 
 from rollpe_book.chapters.parameters import read_parameters
 from rollpe_book.chapters.source import header, list_notebooks, read_source
-from rollpe_lab.sources import SRC, find_root, hash_files, hash_json, imports, meaning
+from rollpe_lab.hashes import SRC, find_root, hash_files, hash_json, imports, meaning
 
 
 def fingerprint(path: Path | str, root: Path, src: Path = SRC) -> dict[str, Any]:
     """The part of the stamp that :func:`gate` compares: hashes of everything the outputs depend on.
 
     The chapter's own source counts with every byte, since pages show it; the library and the data with what
-    they mean (`rollpe_lab.sources.meaning`).
+    they mean (`rollpe_lab.hashes.meaning`).
     """
     path = Path(path)
     declared = header(path)

@@ -16,7 +16,7 @@ from rollpe.cli import cli
 from rollpe_book.claims import Claim, Verdict, sources
 from rollpe_book.extension import tables
 from rollpe_book.extension.ledger import errata
-from rollpe_book.extension.rerun import PLACEHOLDER, repository, repository_of
+from rollpe_book.extension.links import PLACEHOLDER, repository, repository_of
 from shared import ROOT, commands
 
 

@@ -11,37 +11,37 @@ import pytest
 import torch
 from scipy.linalg import expm
 
-from rollpe import operators
+from rollpe import ring
 from rollpe.errors import InputError
-from rollpe.operators import NYQUIST, continuous_roll, roll, roll_matrix, twisted_pair_roll, twisted_roll
-from rollpe.textbook import rotation_matrix
+from rollpe.formulas import rotation_matrix
+from rollpe.ring import NYQUIST, continuous_roll, roll, roll_matrix, twisted_pair_roll, twisted_roll
 
 torch.manual_seed(0)
 twisted_seventh = partial(twisted_pair_roll, twist=1 / 7)
 CONSTRUCTORS = (
-    operators.shift_matrix,
-    operators.ring_laplacian,
-    operators.fourier_matrix,
-    operators.mode_numbers,
-    operators.ring_frequencies,
-    operators.real_fourier_basis,
-    operators.generator,
-    operators.paper_generator,
-    operators.generator_closed_form,
-    operators.stencil,
-    operators.twisted_shift,
-    operators.twisted_generator,
-    lambda n: operators.twisted_roll_matrix(n, 0.5),
-    lambda n: operators.roll_matrix(n, 0.5),
-    lambda n: operators.roll_kernel(n, 0.5),
-    lambda n: operators.stencil_roll(n, 0.5),
-    lambda n: operators.paper_roll_matrix(n, 0.5),
-    operators.twisted_frequencies,
-    lambda n: operators.wave_period(n, 1),
-    lambda n: operators.wave_period(8, n),
-    lambda n: operators.axis_slices(n, 1),
-    lambda n: operators.axis_slices(8, n),
-    lambda n: operators.axis_slices(8, 2, n),
+    ring.shift_matrix,
+    ring.ring_laplacian,
+    ring.fourier_matrix,
+    ring.mode_numbers,
+    ring.ring_frequencies,
+    ring.real_fourier_basis,
+    ring.generator,
+    ring.paper_generator,
+    ring.generator_closed_form,
+    ring.stencil,
+    ring.twisted_shift,
+    ring.twisted_generator,
+    lambda n: ring.twisted_roll_matrix(n, 0.5),
+    lambda n: ring.roll_matrix(n, 0.5),
+    lambda n: ring.roll_kernel(n, 0.5),
+    lambda n: ring.stencil_roll(n, 0.5),
+    lambda n: ring.paper_roll_matrix(n, 0.5),
+    ring.twisted_frequencies,
+    lambda n: ring.wave_period(n, 1),
+    lambda n: ring.wave_period(8, n),
+    lambda n: ring.axis_slices(n, 1),
+    lambda n: ring.axis_slices(8, n),
+    lambda n: ring.axis_slices(8, 2, n),
 )
 
 
@@ -70,13 +70,13 @@ def test_whole_numbers_of_numpy_are_widths_and_one_channel_is_a_ring(build):
 
 @pytest.mark.parametrize("wavelength", [0, math.inf, math.nan])
 def test_a_wavelength_of_zero_or_no_number_is_refused(wavelength):
-    for function in (roll_matrix, operators.roll_kernel, operators.paper_roll_matrix):
+    for function in (roll_matrix, ring.roll_kernel, ring.paper_roll_matrix):
         with pytest.raises(InputError, match="wavelength"):
             function(4, 1.0, wavelength)
     with pytest.raises(InputError, match="wavelength"):
         continuous_roll(torch.zeros(4), 1.0, wavelength)
     with pytest.raises(InputError, match="wavelength"):
-        operators.ring_frequencies(4, wavelength)
+        ring.ring_frequencies(4, wavelength)
 
 
 @pytest.mark.parametrize("p", [0.5, 2.0, True, "1", torch.tensor([0.5]), torch.tensor(1.0)])
@@ -91,22 +91,22 @@ def test_a_real_position_is_refused_by_the_rolls_with_the_alternative(move, p):
     ("call", "says"),
     [
         *(
-            (partial(operators.roll_kernel, 4, 1, nyquist=nyquist), "not circulant")
+            (partial(ring.roll_kernel, 4, 1, nyquist=nyquist), "not circulant")
             for nyquist in ("paired", "odd", "twist")
         ),
-        (partial(operators.generator, 32, "cosine"), "n=32 is even"),
-        (partial(operators.generator, 4, "average"), "nyquist='average' must be one of fixed, cosine"),
+        (partial(ring.generator, 32, "cosine"), "n=32 is even"),
+        (partial(ring.generator, 4, "average"), "nyquist='average' must be one of fixed, cosine"),
         (partial(roll_matrix, 4, 1, nyquist="average"), "nyquist='average'"),
-        (partial(operators.roll_kernel, 4, 1, nyquist="average"), "nyquist='average'"),
+        (partial(ring.roll_kernel, 4, 1, nyquist="average"), "nyquist='average'"),
         (partial(continuous_roll, torch.zeros(4), 1, nyquist="average"), "nyquist='average'"),
         (partial(continuous_roll, torch.arange(4), 0.5), "int64"),
         (partial(twisted_seventh, torch.arange(4), 1), "int64"),
         (partial(continuous_roll, torch.zeros(7), 0.5, nyquist="paired"), "7 channels"),
         (partial(twisted_seventh, torch.zeros(7), 1), "7 channels"),
-        (partial(operators.axial_roll, torch.zeros(3, 8), torch.zeros(3, 2).long(), width=5), "width=5"),
-        (partial(operators.axis_slices, 1, 2), "1 channels give 0 to each of 2 axes"),
+        (partial(ring.axial_roll, torch.zeros(3, 8), torch.zeros(3, 2).long(), width=5), "width=5"),
+        (partial(ring.axis_slices, 1, 2), "1 channels give 0 to each of 2 axes"),
         *(
-            (partial(operators.rotation_form, A), "skew-symmetric")
+            (partial(ring.rotation_form, A), "skew-symmetric")
             for A in (torch.eye(3), torch.ones(2, 3), torch.full((2, 2), 1e-6))
         ),
     ],
@@ -118,7 +118,7 @@ def test_what_has_no_result_is_refused(call, says):
 
 
 def test_cosine_has_a_generator_for_odd_widths():
-    assert torch.equal(operators.generator(5, "cosine"), operators.generator(5))
+    assert torch.equal(ring.generator(5, "cosine"), ring.generator(5))
 
 
 @pytest.mark.parametrize("n", [3, 4, 31])
@@ -128,7 +128,7 @@ def test_the_rotation_form_keeps_the_dtype_and_what_stands_still(n, dtype):
     for seed in range(5):
         B = torch.randn(n, n, generator=torch.Generator().manual_seed(seed)).to(dtype)
         A = (B - B.T) / 2
-        V, frequencies = operators.rotation_form(A)
+        V, frequencies = ring.rotation_form(A)
         assert V.dtype == frequencies.dtype == torch.promote_types(dtype, torch.float32)
         assert V.shape == (n, n) and frequencies.shape == (n // 2,)
         R = torch.block_diag(rotation_matrix(frequencies.double()), torch.eye(n % 2).double())
@@ -140,7 +140,7 @@ def test_a_turn_a_hundred_million_times_slower_than_another_is_no_stillness():
     angles = torch.tensor([1.0, 1e-8], dtype=torch.float64)
     speeds = torch.stack((torch.zeros(2), -angles, angles, torch.zeros(2)), 1).view(2, 2, 2)
     A = torch.block_diag(*speeds)
-    V, frequencies = operators.rotation_form(A)
+    V, frequencies = ring.rotation_form(A)
     assert torch.allclose(frequencies, angles, rtol=1e-6, atol=0)
     R = rotation_matrix(1e8 * frequencies)
     assert torch.allclose(V @ R @ V.T, rotation_matrix(1e8 * angles), atol=1e-6)
@@ -161,14 +161,14 @@ def test_the_roll_moves_values_and_computes_nothing(dtype):
 
 @pytest.mark.parametrize("n", range(1, 21))
 def test_a_twisted_roll_is_a_power_of_the_twisted_shift_however_far(n):
-    x, N = torch.randn(n, dtype=torch.float64), operators.twisted_shift(n)
+    x, N = torch.randn(n, dtype=torch.float64), ring.twisted_shift(n)
     for p in (-3, 0, 1, n - 1, n, 2 * n + 1, 12):
         power = torch.linalg.matrix_power(N, p)
         far = p + 2 * n * 10**9
         assert torch.equal(twisted_roll(x, p), power @ x)
         assert torch.equal(twisted_roll(x, far), power @ x)
-        assert torch.allclose(operators.twisted_roll_matrix(n, p), power, atol=1e-14)
-        assert torch.allclose(operators.twisted_roll_matrix(n, far), power, atol=1e-14)
+        assert torch.allclose(ring.twisted_roll_matrix(n, p), power, atol=1e-14)
+        assert torch.allclose(ring.twisted_roll_matrix(n, far), power, atol=1e-14)
         pair = torch.cat((x, x.flip(0)))
         sign = twisted_pair_roll(pair, p, 0.5 if n % 2 == 0 else 1.0)
         assert torch.allclose(sign, torch.cat((power @ x, power @ x.flip(0))), atol=1e-14)
@@ -219,12 +219,12 @@ def test_the_continuous_roll_keeps_the_dtype_and_rounds_only_at_the_end(dtype, n
 def test_twelve_digits_at_the_widths_that_are_used(n):
     identity = torch.eye(n, dtype=torch.float64)
     for nyquist in ("fixed", "twist"):
-        A = operators.generator(n, nyquist)
+        A = ring.generator(n, nyquist)
         for p in (-17.3, 0.01, 5, 12.456):  # expm itself loses digits further out
             reference = torch.from_numpy(expm(p * A.numpy()))
             assert (roll_matrix(n, p, nyquist=nyquist) - reference).abs().max() < 2e-12
             if nyquist == "fixed":
-                assert (operators.circulant(operators.roll_kernel(n, p)) - reference).abs().max() < 2e-12
+                assert (ring.circulant(ring.roll_kernel(n, p)) - reference).abs().max() < 2e-12
             assert (continuous_roll(identity, p, nyquist=nyquist).T - reference).abs().max() < 2e-12
 
 
@@ -234,10 +234,10 @@ def test_the_kernel_keeps_its_digits_beside_its_grid_points():
         for nyquist in ("fixed", "cosine"):
             for offset in (0.0, 1e-14, 1e-9, 1e-5):
                 p = 3 * n + offset
-                kernel = operators.roll_kernel(n, p, nyquist=nyquist)
-                assert (operators.circulant(kernel) - roll_matrix(n, p, nyquist=nyquist)).abs().max() < 1e-12
+                kernel = ring.roll_kernel(n, p, nyquist=nyquist)
+                assert (ring.circulant(kernel) - roll_matrix(n, p, nyquist=nyquist)).abs().max() < 1e-12
                 twisted = continuous_roll(torch.eye(n, dtype=torch.float64), p, nyquist="twist").T
-                assert (operators.twisted_roll_matrix(n, p) - twisted).abs().max() < 1e-12
+                assert (ring.twisted_roll_matrix(n, p) - twisted).abs().max() < 1e-12
 
 
 # Gradients and compilation.
@@ -258,8 +258,8 @@ def test_matrix_and_kernel_are_differentiable_at_grid_points_too(n):
     for nyquist in ("fixed", "twist"):
         assert torch.autograd.gradcheck(partial(roll_matrix, n, nyquist=nyquist), (p,))
     between = torch.tensor([0.3, 1.4], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda p: operators.roll_kernel(n, p), (between,))
-    (gradient,) = torch.autograd.grad(operators.roll_kernel(n, p).sum(), p)
+    assert torch.autograd.gradcheck(lambda p: ring.roll_kernel(n, p), (between,))
+    (gradient,) = torch.autograd.grad(ring.roll_kernel(n, p).sum(), p)
     assert torch.isfinite(gradient).all()
 
 

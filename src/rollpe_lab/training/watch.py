@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from rollpe import topography
 from rollpe.decoder import Decoder
 from rollpe.encodings import Encoding, grid_positions
-from rollpe.encodings.relative import ScoreBias
+from rollpe.encodings.biases import ScoreBias
 from rollpe.vit import VisionTransformer
 
 Model = VisionTransformer | Decoder

@@ -10,10 +10,10 @@ from pathlib import Path
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from rollpe_book.chapters.stamp import read_stamp
+from rollpe_book.chapters.gate import read_stamp
 from rollpe_book.extension.site import is_site, project_root
-from rollpe_book.pages import render
-from rollpe_lab.records.origin import output
+from rollpe_book.templates import render
+from rollpe_lab.records.provenance import output
 
 PLACEHOLDER = "OWNER/NAME"
 GITHUB = re.compile(

@@ -8,7 +8,7 @@ from scipy import stats
 
 from rollpe.cli import main
 from rollpe_lab.evidence import comparison
-from rollpe_lab.evidence.comparison import compare, find_runs, over_seeds, paired_by_seed
+from rollpe_lab.evidence.compare import compare, find_runs, over_seeds, paired_by_seed
 from rollpe_lab.records import pack_bits, read_record, write_record
 from shared import make_record, make_text_record
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rollpe_lab import sources
+from rollpe_lab import hashes
 from rollpe_lab.records.record import Environment, Provenance
 
 
@@ -73,8 +73,8 @@ def loaded_source(outside: Sequence[Path] = ()) -> Source:
     outside: the files outside of the package that define its encoding. The hashes cover them, the commit does
     not.
     """
-    hashes = sources.loaded_hash(outside), sources.training_hash(outside)
-    return Source(*_first_commit(sources.SRC), *hashes)
+    both = hashes.loaded_hash(outside), hashes.training_hash(outside)
+    return Source(*_first_commit(hashes.SRC), *both)
 
 
 def provenance(
@@ -88,7 +88,7 @@ def provenance(
 
     source: the result of `loaded_source` before the run; by default the packages as they are on disk now.
     """
-    source = source or Source(*_commit(sources.SRC), sources.source_hash())
+    source = source or Source(*_commit(hashes.SRC), hashes.source_hash())
     return Provenance(
         **source._asdict(),
         command=command,
@@ -110,10 +110,10 @@ def _commit(src: Path) -> tuple[str, bool | None]:
     # A package installed inside somebody else's repository must not borrow its commit.
     tracked = output(*git, "ls-files", "--error-unmatch", "rollpe/errors.py")
     commit = output(*git, "rev-parse", "HEAD") if tracked else None
-    changes = output(*git, "status", "--porcelain", "--", *sources.TRAINS) if commit else None
+    changes = output(*git, "status", "--porcelain", "--", *hashes.TRAINS) if commit else None
     if not commit and SOURCE_VARIABLE in os.environ:
         commit, _, there = os.environ[SOURCE_VARIABLE].partition(" ")
-        return commit, there != sources.source_digest(src).hexdigest()
+        return commit, there != hashes.source_digest(src).hexdigest()
     return commit or "unknown", None if changes is None else bool(changes)
 
 

@@ -19,7 +19,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from rollpe_book.extension.site import is_site, project_root
-from rollpe_book.pages import render
+from rollpe_book.templates import render
 
 PREVIEW = "_static/preview.png"
 """The picture that a link to the book shows: 1200×630 pixels, made by workflow/pictures.py."""

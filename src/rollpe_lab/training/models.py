@@ -24,9 +24,9 @@ from rollpe_lab.training.data import Data, ImageData, Split, TextData, load_data
 from rollpe_lab.training.datasets import CLOUDS
 from rollpe_lab.training.device import TrainingError, stream
 from rollpe_lab.training.evaluate import evaluator
-from rollpe_lab.training.observation import Model, disorder, queries_and_keys
 from rollpe_lab.training.recipe import Recipe
 from rollpe_lab.training.step import Step, create_optimizers
+from rollpe_lab.training.watch import Model, disorder, queries_and_keys
 
 ALIKE = 0.3
 """Least cosine of a step's gradient with the exact one; drop path at 0.1 leaves more than 0.5."""
