@@ -253,7 +253,7 @@ for name in names:
     with warnings.catch_warnings(action="ignore"):  # of aliasing, shown below
         encoding = create_encoding(name, grid=(rows, columns), **shape, **options)
     turns[name] = encoding.double().requires_grad_(False)
-    q, k = torch.randn(2, 1, 1, len(positions), encoding.streams * head_dim)
+    q, k = torch.randn(2, 1, 1, len(positions), encoding.waves_in * head_dim)
     home, across, below = (
         encoding.scores(q, k, positions + torch.tensor(s))
         for s in ((0.0, 0.0), (0.0, 3.0), (3.0, 0.0))

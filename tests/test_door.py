@@ -12,9 +12,8 @@ import torch
 import rollpe
 from rollpe import formulas, ring
 from rollpe.encodings import ENCODINGS, encoding_options
-from rollpe.encodings.rotary import SCALINGS
 from rollpe.errors import InputError
-from rollpe.names import EncodingName, Nyquist, Options, Pairing, Scaling
+from rollpe.names import EncodingName, Nyquist, Options, Pairing
 from shared import ROOT
 
 SIZES = {"head_dim": 16, "heads": 2}
@@ -37,7 +36,6 @@ def test_names_and_options_for_editors_are_those_that_exist() -> None:
     options = {option for name in ENCODINGS for option in encoding_options(name)}
     assert options == set(Options.__annotations__)
     assert get_args(Nyquist) == ring.NYQUIST and get_args(Pairing) == formulas.LAYOUTS
-    assert get_args(Scaling) == tuple(SCALINGS)
     classes = {name for name, thing in vars(rollpe.encodings).items() if inspect.isclass(thing)}
     assert classes <= set(dir(rollpe)) and {type_.__name__ for type_ in ENCODINGS.values()} <= classes
 
@@ -97,7 +95,7 @@ def test_the_representation_shows_every_option() -> None:
 def test_transforms_of_torch_func_go_through_a_roll(name: str) -> None:
     """Forward mode equals a difference quotient; a map over positions equals a loop."""
     encoding = rollpe.create_encoding(name, **SIZES, axes=1).double()
-    x, tangent = torch.randn(2, 1, 2, 5, 16 * encoding.streams, dtype=torch.float64)
+    x, tangent = torch.randn(2, 1, 2, 5, 16 * encoding.waves_in, dtype=torch.float64)
     positions = torch.stack((torch.arange(5.0), torch.arange(5.0) + 3)).double()
 
     def cubed(x: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,6 @@ from scipy.linalg import expm
 
 from rollpe import ring
 from rollpe.errors import InputError
-from rollpe.formulas import rotation_matrix
 from rollpe.ring import NYQUIST, continuous_roll, roll, roll_matrix, twisted_pair_roll, twisted_roll
 
 torch.manual_seed(0)
@@ -23,20 +22,16 @@ CONSTRUCTORS = (
     ring.ring_laplacian,
     ring.fourier_matrix,
     ring.mode_numbers,
-    ring.ring_frequencies,
     ring.real_fourier_basis,
     ring.generator,
     ring.paper_generator,
-    ring.generator_closed_form,
     ring.stencil,
     ring.twisted_shift,
     ring.twisted_generator,
     lambda n: ring.twisted_roll_matrix(n, 0.5),
     lambda n: ring.roll_matrix(n, 0.5),
-    lambda n: ring.roll_kernel(n, 0.5),
     lambda n: ring.stencil_roll(n, 0.5),
     lambda n: ring.paper_roll_matrix(n, 0.5),
-    ring.twisted_frequencies,
     lambda n: ring.wave_period(n, 1),
     lambda n: ring.wave_period(8, n),
     lambda n: ring.axis_slices(n, 1),
@@ -62,7 +57,7 @@ def test_a_width_that_is_no_positive_whole_number_is_refused_in_one_line(build, 
     assert repr(n) in one_line(caught)
 
 
-@pytest.mark.parametrize("build", CONSTRUCTORS[:17])
+@pytest.mark.parametrize("build", CONSTRUCTORS[:13])
 def test_whole_numbers_of_numpy_are_widths_and_one_channel_is_a_ring(build):
     build(np.int64(5))
     assert len(build(1)) in (1, 2)
@@ -70,13 +65,11 @@ def test_whole_numbers_of_numpy_are_widths_and_one_channel_is_a_ring(build):
 
 @pytest.mark.parametrize("wavelength", [0, math.inf, math.nan])
 def test_a_wavelength_of_zero_or_no_number_is_refused(wavelength):
-    for function in (roll_matrix, ring.roll_kernel, ring.paper_roll_matrix):
+    for function in (roll_matrix, ring.paper_roll_matrix):
         with pytest.raises(InputError, match="wavelength"):
             function(4, 1.0, wavelength)
     with pytest.raises(InputError, match="wavelength"):
         continuous_roll(torch.zeros(4), 1.0, wavelength)
-    with pytest.raises(InputError, match="wavelength"):
-        ring.ring_frequencies(4, wavelength)
 
 
 @pytest.mark.parametrize("p", [0.5, 2.0, True, "1", torch.tensor([0.5]), torch.tensor(1.0)])
@@ -90,14 +83,9 @@ def test_a_real_position_is_refused_by_the_rolls_with_the_alternative(move, p):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        *(
-            (partial(ring.roll_kernel, 4, 1, nyquist=nyquist), "not circulant")
-            for nyquist in ("paired", "odd", "twist")
-        ),
         (partial(ring.generator, 32, "cosine"), "n=32 is even"),
         (partial(ring.generator, 4, "average"), "nyquist='average' must be one of fixed, cosine"),
         (partial(roll_matrix, 4, 1, nyquist="average"), "nyquist='average'"),
-        (partial(ring.roll_kernel, 4, 1, nyquist="average"), "nyquist='average'"),
         (partial(continuous_roll, torch.zeros(4), 1, nyquist="average"), "nyquist='average'"),
         (partial(continuous_roll, torch.arange(4), 0.5), "int64"),
         (partial(twisted_seventh, torch.arange(4), 1), "int64"),
@@ -105,10 +93,6 @@ def test_a_real_position_is_refused_by_the_rolls_with_the_alternative(move, p):
         (partial(twisted_seventh, torch.zeros(7), 1), "7 channels"),
         (partial(ring.axial_roll, torch.zeros(3, 8), torch.zeros(3, 2).long(), width=5), "width=5"),
         (partial(ring.axis_slices, 1, 2), "1 channels give 0 to each of 2 axes"),
-        *(
-            (partial(ring.rotation_form, A), "skew-symmetric")
-            for A in (torch.eye(3), torch.ones(2, 3), torch.full((2, 2), 1e-6))
-        ),
     ],
 )
 def test_what_has_no_result_is_refused(call, says):
@@ -119,31 +103,6 @@ def test_what_has_no_result_is_refused(call, says):
 
 def test_cosine_has_a_generator_for_odd_widths():
     assert torch.equal(ring.generator(5, "cosine"), ring.generator(5))
-
-
-@pytest.mark.parametrize("n", [3, 4, 31])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
-def test_the_rotation_form_keeps_the_dtype_and_what_stands_still(n, dtype):
-    """In single precision a still channel must not pass for a slow turn."""
-    for seed in range(5):
-        B = torch.randn(n, n, generator=torch.Generator().manual_seed(seed)).to(dtype)
-        A = (B - B.T) / 2
-        V, frequencies = ring.rotation_form(A)
-        assert V.dtype == frequencies.dtype == torch.promote_types(dtype, torch.float32)
-        assert V.shape == (n, n) and frequencies.shape == (n // 2,)
-        R = torch.block_diag(rotation_matrix(frequencies.double()), torch.eye(n % 2).double())
-        tolerance = 1e-12 if dtype == torch.float64 else 1e-4
-        assert torch.allclose(V.double() @ R @ V.double().T, torch.matrix_exp(A.double()), atol=tolerance)
-
-
-def test_a_turn_a_hundred_million_times_slower_than_another_is_no_stillness():
-    angles = torch.tensor([1.0, 1e-8], dtype=torch.float64)
-    speeds = torch.stack((torch.zeros(2), -angles, angles, torch.zeros(2)), 1).view(2, 2, 2)
-    A = torch.block_diag(*speeds)
-    V, frequencies = ring.rotation_form(A)
-    assert torch.allclose(frequencies, angles, rtol=1e-6, atol=0)
-    R = rotation_matrix(1e8 * frequencies)
-    assert torch.allclose(V @ R @ V.T, rotation_matrix(1e8 * angles), atol=1e-6)
 
 
 # Shapes and dtypes.
@@ -223,21 +182,16 @@ def test_twelve_digits_at_the_widths_that_are_used(n):
         for p in (-17.3, 0.01, 5, 12.456):  # expm itself loses digits further out
             reference = torch.from_numpy(expm(p * A.numpy()))
             assert (roll_matrix(n, p, nyquist=nyquist) - reference).abs().max() < 2e-12
-            if nyquist == "fixed":
-                assert (ring.circulant(ring.roll_kernel(n, p)) - reference).abs().max() < 2e-12
             assert (continuous_roll(identity, p, nyquist=nyquist).T - reference).abs().max() < 2e-12
 
 
 def test_the_kernel_keeps_its_digits_beside_its_grid_points():
     """sin(πt)/sin(πt/n) is 0/0 at whole periods; a hair beside them it must still be right."""
     for n in (7, 8):
-        for nyquist in ("fixed", "cosine"):
-            for offset in (0.0, 1e-14, 1e-9, 1e-5):
-                p = 3 * n + offset
-                kernel = ring.roll_kernel(n, p, nyquist=nyquist)
-                assert (ring.circulant(kernel) - roll_matrix(n, p, nyquist=nyquist)).abs().max() < 1e-12
-                twisted = continuous_roll(torch.eye(n, dtype=torch.float64), p, nyquist="twist").T
-                assert (ring.twisted_roll_matrix(n, p) - twisted).abs().max() < 1e-12
+        for offset in (0.0, 1e-14, 1e-9, 1e-5):
+            p = 3 * n + offset
+            twisted = continuous_roll(torch.eye(n, dtype=torch.float64), p, nyquist="twist").T
+            assert (ring.twisted_roll_matrix(n, p) - twisted).abs().max() < 1e-12
 
 
 # Gradients and compilation.
@@ -257,10 +211,6 @@ def test_matrix_and_kernel_are_differentiable_at_grid_points_too(n):
     p = torch.tensor([0.0, 1.0, 0.4], dtype=torch.float64, requires_grad=True)
     for nyquist in ("fixed", "twist"):
         assert torch.autograd.gradcheck(partial(roll_matrix, n, nyquist=nyquist), (p,))
-    between = torch.tensor([0.3, 1.4], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda p: ring.roll_kernel(n, p), (between,))
-    (gradient,) = torch.autograd.grad(ring.roll_kernel(n, p).sum(), p)
-    assert torch.isfinite(gradient).all()
 
 
 # Slices of a head.

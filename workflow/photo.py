@@ -47,7 +47,7 @@ def first_layer(model: VisionTransformer, mean: Tensor, std: Tensor) -> photo.Mo
     attention, norm = model.attentions[0], model.blocks[0].norm1
     embed, bias = (p.detach().double() for p in (model.patch_embed.proj.weight, model.patch_embed.proj.bias))
     scale, offset = (x[:, None, None] for x in (1 / std, mean / std))
-    rows = 2 * attention.num_heads * attention.encoding.streams * attention.head_dim
+    rows = 2 * attention.num_heads * attention.encoding.waves_in * attention.head_dim
     weight, shift = (p.detach().double()[:rows] for p in (attention.qkv.weight, attention.qkv.bias))
     gain, level = (p.detach().double() for p in (norm.weight, norm.bias))
     by_head = (2, attention.num_heads, -1)

@@ -32,7 +32,7 @@ def attend(name: str) -> None:
     if encoding.acts_on == "tokens":
         out = encoding.add(torch.zeros(1, tokens, HEADS * HEAD_DIM), positions)
     else:
-        q, k = torch.randn(2, 1, HEADS, tokens, encoding.streams * HEAD_DIM)
+        q, k = torch.randn(2, 1, HEADS, tokens, encoding.waves_in * HEAD_DIM)
         out = encoding.attend(q, k, torch.randn(1, HEADS, tokens, HEAD_DIM), positions)
     assert out.isfinite().all() and out.any(), name
 

@@ -9,7 +9,7 @@ its input.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -18,7 +18,6 @@ from rollpe.errors import InputError, check_choice
 from rollpe.ring import rotate_pairs
 
 LAYOUTS = ("interleaved", "half")
-SPACINGS = ("geometric", "arithmetic")
 
 
 def _even(d: int) -> int:
@@ -51,11 +50,6 @@ def self_attention(X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor) -> Tensor:
     return attention(X @ W_Q, X @ W_K, X @ W_V)
 
 
-def permutation_matrix(order: Tensor) -> Tensor:
-    """P with (PX)_i = X_{order_i}: float64 [N, N] for a permutation [N] of 0 … N−1."""
-    return torch.eye(len(order), dtype=torch.float64)[order]
-
-
 # Codes of an absolute position.
 
 
@@ -79,40 +73,15 @@ def bit_flips(p: Tensor) -> Tensor:
     return torch.frexp(lowest_zero.to(torch.float64)).exponent.long()
 
 
-def rope_frequencies(d: int, base: float | Tensor = 10000.0) -> Tensor:
-    """ω_i = base^{−2i/d}, i = 0 … d/2−1, float64 [d/2]: ω_0 = 1 is the fastest.
-
-    Several bases [..., 1] have [..., d/2].
-    """
-    return base ** (-torch.arange(0, _even(d), 2, dtype=torch.float64) / d)
-
-
-def longest_wavelength(d: int, base: float = 10000.0) -> float:
-    """2π·base^{(d−2)/d}: the period of the slowest pair, in positions."""
-    return 2 * math.pi * base ** ((_even(d) - 2) / d)
-
-
-def spaced_frequencies(pairs: int, shortest: float, longest: float, spacing: str = "geometric") -> Tensor:
-    """Frequencies from 2π/shortest down to 2π/longest, float64 [pairs], for wavelengths in positions.
-
-    "geometric": equal ratios, as in RoPE. "arithmetic": equal differences, as on a ring; those of its pairs,
-    ω_k = 2πk/n for k = n/2 … 1, have the wavelengths 2 to n. A single pair has the shortest wave.
-    """
-    check_choice("spacing", spacing, SPACINGS)
-    fast, slow = 2 * math.pi / shortest, 2 * math.pi / longest
-    along = torch.linspace(0, 1, pairs, dtype=torch.float64)
-    return fast * (slow / fast) ** along if spacing == "geometric" else fast + (slow - fast) * along
-
-
-def sinusoids(positions: Tensor, d: int, base: float = 10000.0) -> Tensor:
-    """PE_{p,2i} = sin(ω_i p), PE_{p,2i+1} = cos(ω_i p): float64 [..., d] for positions [...]."""
-    angle = positions.to(torch.float64)[..., None] * rope_frequencies(d, base)
+def sinusoids(positions: Tensor, frequencies: Tensor) -> Tensor:
+    """PE_{p,2i} = sin(ω_i p), PE_{p,2i+1} = cos(ω_i p): float64 [..., 2m] for positions [...], ω [m]."""
+    angle = positions.to(torch.float64)[..., None] * frequencies
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
 
 
-def sinusoid_shift(delta: float, d: int, base: float = 10000.0) -> Tensor:
-    """R(Δ) with PE(p+Δ) = R(Δ) PE(p), float64 [d, d]: blocks [[cos ωΔ, sin ωΔ], [−sin ωΔ, cos ωΔ]]."""
-    return rotation_matrix(-delta * rope_frequencies(d, base))
+def sinusoid_shift(delta: float, frequencies: Tensor) -> Tensor:
+    """R(Δ) with PE(p+Δ) = R(Δ) PE(p), [2m, 2m]: blocks [[cos ωΔ, sin ωΔ], [−sin ωΔ, cos ωΔ]] for ω [m]."""
+    return rotation_matrix(-delta * frequencies)
 
 
 def similarity_kernel(delta: Tensor, frequencies: Tensor) -> Tensor:
@@ -212,11 +181,6 @@ def rotation_matrix(angles: Tensor) -> Tensor:
     return torch.block_diag(*torch.stack((cos, -sin, sin, cos), dim=1).view(-1, 2, 2))
 
 
-def layout_order(d: int) -> Tensor:
-    """[evens, odds]: x[..., layout_order(d)] turns interleaved pairs into split halves; int64 [d]."""
-    return torch.arange(_even(d)).view(-1, 2).T.flatten()
-
-
 def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "interleaved") -> Tensor:
     """Rotate pair i of the token at position p by p·θ_i: x [..., N, 2m], positions [..., N], frequencies [m].
 
@@ -224,12 +188,15 @@ def rope(x: Tensor, positions: Tensor, frequencies: Tensor, layout: str = "inter
     [..., 1, m] differ by sequence.
     """
     check_choice("layout", layout, LAYOUTS)
-    angle = positions.to(frequencies.dtype)[..., None] * frequencies
-    if layout == "interleaved":
-        return rotate_pairs(x, angle)
-    first, second = x.chunk(2, dim=-1)
-    cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-    return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+    return rotate_pairs(x, positions.to(frequencies.dtype)[..., None] * frequencies, layout)
+
+
+def rotation_angles(positions: Tensor, frequencies: Tensor) -> Tensor:
+    """φ_i(p) = Σ_a ω_{ia} p_a: [..., N, m] for positions [..., N, axes] and frequencies [..., m, axes].
+
+    Not a matrix product, which accelerators may round to 10 bits.
+    """
+    return (positions[..., None] * frequencies.mT[..., None, :, :]).sum(-2)
 
 
 def rope_score(q: Tensor, k: Tensor, delta: float, frequencies: Tensor) -> Tensor:
@@ -244,109 +211,15 @@ def rope_score(q: Tensor, k: Tensor, delta: float, frequencies: Tensor) -> Tenso
     return (a * cos - b * sin).sum(dim=-1)
 
 
-def ntk_base(base: float, factor: float, d: int) -> float:
-    """base·s^{d/(d−2)}: the slowest of d/2 > 1 pairs turns s times as slowly, the fastest as before.
-
-    Source: bloc97 2023, NTK-aware scaling, for texts s times as long as the trained ones.
-    """
-    return base * factor ** (d / (d - 2))
-
-
-def dynamic_frequencies(
-    d: int, factor: float, length: float | Tensor, trained: int, base: float = 10000.0
+def xpos_scales(
+    pairs: int,
+    gamma: float = 0.4,
+    *,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype = torch.float64,
 ) -> Tensor:
-    """NTK-aware scaling by the length L of the text: s = f·L/N − (f − 1) in `ntk_base`; float64 [..., d/2].
-
-    f = ``factor``, N = ``trained``, lengths [...]. L below N counts as N, for which s = 1 changes nothing.
-    Source: emozilla 2023, dynamically scaled RoPE.
-    """
-    L = torch.as_tensor(length, dtype=torch.float64, device="cpu")[..., None].clamp(min=trained)
-    s = factor * L / trained - (factor - 1)
-    return rope_frequencies(d, base * s ** (d / (d - 2)))
-
-
-def yarn_range(
-    d: int, trained: int, base: float, beta_fast: float, beta_slow: float, truncate: bool = True
-) -> tuple[float, float]:
-    """The pairs ⌊i(β_fast)⌋ and ⌈i(β_slow)⌉ between which YaRN goes over from kept to slowed frequencies.
-
-    i(β) = (d/2) ln(N/2πβ)/ln base is the pair that makes β turns in N = ``trained`` positions; without
-    ``truncate`` it is not rounded.
-    """
-    fast, slow = (d / 2 * math.log(trained / (2 * math.pi * beta), base) for beta in (beta_fast, beta_slow))
-    if truncate:
-        fast, slow = math.floor(fast), math.ceil(slow)
-    first = max(fast, 0)
-    return first, max(min(slow, d - 1), first + 0.001)
-
-
-def yarn_frequencies(
-    d: int,
-    factor: float,
-    trained: int,
-    base: float = 10000.0,
-    beta_fast: float = 32.0,
-    beta_slow: float = 1.0,
-    truncate: bool = True,
-) -> Tensor:
-    """γ_i θ_i + (1−γ_i) θ_i/s, γ_i = (b−i)/(b−a) within 0 … 1 for (a, b) of `yarn_range`; float64 [d/2].
-
-    Source: Peng et al. 2023, arXiv 2309.00071, with the ramp of its code, which is linear in i; that of the
-    text is linear in the number of turns.
-    """
-    a, b = yarn_range(d, trained, base, beta_fast, beta_slow, truncate)
-    keep = ((b - torch.arange(d // 2, dtype=torch.float64)) / (b - a)).clamp(0, 1)
-    return rope_frequencies(d, base) * (keep + (1 - keep) / factor)
-
-
-def yarn_temperature(factor: float, mscale: float = 1.0, mscale_all_dim: float = 0.0) -> float:
-    """0.1 ln s + 1, by which YaRN multiplies queries and keys alike; √(1/t) in the source.
-
-    DeepSeek's models have (0.1 m ln s + 1)/(0.1 m' ln s + 1), m = ``mscale`` and m' = ``mscale_all_dim``;
-    their attention then multiplies all scores by (0.1 m' ln s + 1)².
-    """
-    return (0.1 * mscale * math.log(factor) + 1) / (0.1 * mscale_all_dim * math.log(factor) + 1)
-
-
-def llama3_frequencies(
-    d: int, factor: float, trained: int, base: float = 10000.0, low: float = 1.0, high: float = 4.0
-) -> Tensor:
-    """γ_i θ_i + (1−γ_i) θ_i/s, γ_i = (t_i − low)/(high − low) within 0 … 1; float64 [d/2].
-
-    t_i = N θ_i/2π are the turns of pair i in N = ``trained`` positions: pairs that make more than ``high``
-    keep their frequency, those that make fewer than ``low`` have it divided by s. Source: code of Llama 3.1.
-    """
-    theta = rope_frequencies(d, base)
-    keep = ((trained * theta / (2 * math.pi) - low) / (high - low)).clamp(0, 1)
-    return theta * (keep + (1 - keep) / factor)
-
-
-def longrope_frequencies(
-    d: int,
-    length: float | Tensor,
-    trained: int,
-    short: Sequence[float],
-    long: Sequence[float],
-    base: float = 10000.0,
-) -> Tensor:
-    """θ_i/λ_i, with λ = ``long`` for texts of more than ``trained`` tokens and λ = ``short`` for all others.
-
-    float64 [..., d/2] for lengths [...] and d/2 numbers in each list. Source: Ding et al. 2024, arXiv
-    2402.13753, which finds λ by search; the switch is from Microsoft's code of Phi-3.
-    """
-    L = torch.as_tensor(length, dtype=torch.float64, device="cpu")[..., None]
-    slow, fast = (torch.tensor(list(x), dtype=torch.float64) for x in (long, short))
-    return rope_frequencies(d, base) / torch.where(L > trained, slow, fast)
-
-
-def longrope_temperature(factor: float, trained: int) -> float:
-    """√(1 + ln s/ln N), N = ``trained``, by which Phi-3 with LongRoPE multiplies queries and keys alike."""
-    return math.sqrt(1 + math.log(factor) / math.log(trained))
-
-
-def xpos_scales(d: int, gamma: float = 0.4) -> Tensor:
-    """ζ_i = (2i/d + γ)/(1 + γ), i = 0 … d/2−1, float64 [d/2]: the fastest pair shrinks most."""
-    return (torch.arange(0, _even(d), 2, dtype=torch.float64) / d + gamma) / (1 + gamma)
+    """ζ_i = (i/m + γ)/(1 + γ), i = 0 … m−1, [m] for m = ``pairs``: the fastest pair shrinks most."""
+    return (torch.arange(pairs, device=device, dtype=dtype) / pairs + gamma) / (1 + gamma)
 
 
 def xpos(
@@ -368,11 +241,6 @@ def decay_bound(delta: Tensor, frequencies: Tensor) -> Tensor:
     """
     phase = torch.exp(1j * (delta.to(torch.float64)[..., None] * frequencies))
     return phase.cumsum(dim=-1).abs().sum(dim=-1)
-
-
-def mixed_angles(positions: Tensor, frequencies: Tensor) -> Tensor:
-    """φ_i(p) = Σ_a ω_{ia} p_a: [..., N, m] for positions [..., N, axes] and frequencies [..., m, axes]."""
-    return positions @ frequencies.mT
 
 
 def lie_rotation(positions: Tensor, generators: Tensor) -> Tensor:
@@ -412,12 +280,6 @@ def elu_feature(x: Tensor) -> Tensor:
     return torch.exp(x.clamp(max=0)) + x.clamp(min=0)
 
 
-def linear_attention(q: Tensor, k: Tensor, v: Tensor, feature: Callable = elu_feature) -> Tensor:
-    """φ(Q)(φ(K)ᵀV) divided by φ(Q)(φ(K)ᵀ1): [..., N, m] in time linear in N."""
-    q, k = feature(q), feature(k)
-    return feature_attention(q, k, q, k, v)
-
-
 def feature_attention(q_moved: Tensor, k_moved: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Σ_j (q̃_i·k̃_j) v_j divided by Σ_j q_i·k_j for features with a position (q̃, k̃) and without."""
     return q_moved @ (k_moved.mT @ v) / (q @ k.sum(dim=-2)[..., None])
@@ -447,8 +309,3 @@ def decode(q: Tensor, k: Tensor, v: Tensor, key_table: Tensor | None = None) -> 
             row = row + relative_lookup(key_table, torch.arange(t + 1) - t) @ q[t]
         rows.append(softmax(row / math.sqrt(d)) @ v_cache)
     return torch.stack(rows)
-
-
-def multiplexed_parameters(dim: int, depth: int, waves: int) -> int:
-    """What W waves add to a transformer of L blocks: 2L(W−1)(D² + D), the W_Q^{(w)}, W_K^{(w)} and biases."""
-    return 2 * depth * (waves - 1) * (dim * dim + dim)

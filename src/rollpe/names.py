@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EncodingName = Literal[
     "none",
@@ -31,7 +35,6 @@ EncodingName = Literal[
 
 
 Pairing = Literal["interleaved", "half"]
-Scaling = Literal["none", "ntk", "dynamic", "yarn", "llama3", "longrope"]
 Nyquist = Literal["fixed", "cosine", "paired", "odd", "twist"]
 WaveScale = Literal["none", "sqrt", "mean"]
 
@@ -47,21 +50,10 @@ class Options(TypedDict, total=False):
     buckets: int
     max_distance: int
     bidirectional: bool
-    frequencies: str | tuple[float, ...]
+    frequencies: str | tuple[float, ...] | Tensor | Callable[[Tensor], Tensor]
+    temperature: float
     wavelengths: tuple[float, ...] | None
     layout: Pairing
-    scaling: Scaling
-    factor: float
-    trained: int | None
-    beta_fast: float
-    beta_slow: float
-    truncate: bool
-    low_freq_factor: float
-    high_freq_factor: float
-    short_factor: tuple[float, ...] | None
-    long_factor: tuple[float, ...] | None
-    attention_factor: float | None
-    rotary_dim: int | None
     learn_frequencies: bool
     gamma: float
     span: float

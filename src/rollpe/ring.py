@@ -132,19 +132,6 @@ def mode_numbers(n: int) -> Tensor:
     return torch.arange(-((_whole(n) - 1) // 2), n // 2 + 1)
 
 
-def twisted_frequencies(n: int) -> Tensor:
-    """ω = 2πm/n for the m > 0 among −(n−1)/2, −(n−1)/2 + 1, …, (n−1)/2, float64 [⌊n/2⌋], ascending.
-
-    These m are integers for odd n and halves of odd numbers for even n: then ω = π/n, 3π/n, …, (n−1)π/n.
-    """
-    return 2 * math.pi / _whole(n) * (torch.arange(n // 2, dtype=torch.float64) + (1.0 if n % 2 else 0.5))
-
-
-def ring_frequencies(n: int, wavelength: float = 1.0) -> Tensor:
-    """ω_k = 2πk/(λn) for k = 0 … ⌊n/2⌋, float64 [⌊n/2⌋+1], in radians per unit of position."""
-    return 2 * math.pi * torch.arange(_whole(n) // 2 + 1, dtype=torch.float64) / (_wavelength(wavelength) * n)
-
-
 def real_fourier_basis(
     n: int,
     dtype: torch.dtype = torch.float64,
@@ -231,18 +218,6 @@ def paper_roll_matrix(n: int, p: float, wavelength: float = 1.0) -> Tensor:
     return F.mH @ (torch.exp(2j * math.pi * k * p / (_wavelength(wavelength) * n))[:, None] * F)
 
 
-def generator_closed_form(n: int) -> Tensor:
-    """A without a transform, float64 [n, n]; equal to `generator(n)`.
-
-    Off the diagonal, with d = j−l: (π/n)(−1)^d / sin(πd/n) for odd n, (π/n)(−1)^d cot(πd/n) for even n.
-    """
-    d = torch.arange(1, _whole(n), dtype=torch.float64)
-    column = math.pi / n * torch.cos(math.pi * d) / torch.sin(math.pi * d / n)
-    if n % 2 == 0:
-        column = column * torch.cos(math.pi * d / n)
-    return circulant(torch.cat((torch.zeros(1, dtype=torch.float64), column)))
-
-
 def roll_matrix(
     n: int, p: float | Tensor, wavelength: float | Tensor = 1.0, nyquist: str = "fixed"
 ) -> Tensor:
@@ -273,28 +248,6 @@ def roll_matrix(
         nu = _alternating(n, torch.float64)
         twist = torch.sin(math.pi * p)[..., None, None] * torch.outer(nu, nu)
     return torch.cat((torch.cat((S, -twist), dim=-1), torch.cat((twist, S), dim=-1)), dim=-2)
-
-
-def roll_kernel(n: int, p: float | Tensor, wavelength: float = 1.0, nyquist: str = "fixed") -> Tensor:
-    """S(p) as a Dirichlet kernel: S(p) = circulant(roll_kernel(n, p)); float64 [..., n] for p [...].
-
-    With t = p/λ + d, d = 0 … n−1: sin(πt) / (n sin(πt/n)) for odd n; for even n sin(πt) cot(πt/n) / n
-    ("cosine"), less (cos(πt) − cos(πd))/n where the Nyquist mode stands still ("fixed").
-    """
-    check_choice("nyquist", nyquist, NYQUIST)
-    if nyquist not in ("fixed", "cosine"):
-        raise InputError(f"nyquist={nyquist!r} is not circulant: roll_kernel takes 'fixed' or 'cosine'.")
-    d = torch.arange(_whole(n), dtype=torch.float64)
-    t = _real(p, torch.float64)[..., None] / _wavelength(wavelength) + d
-    t = torch.remainder(t + n / 2, n) - n / 2  # period n; near 0 the quotient below loses no digits
-    safe = torch.where(t == 0, 0.5, t)
-    kernel = torch.sin(math.pi * safe) / (n * torch.sin(math.pi * safe / n))
-    if n % 2 == 0:
-        kernel = kernel * torch.cos(math.pi * safe / n)
-    kernel = torch.where(t == 0, 1.0, kernel)
-    if n % 2 == 0 and nyquist == "fixed":
-        kernel = kernel - (torch.cos(math.pi * t) - torch.cos(math.pi * d)) / n
-    return kernel
 
 
 def continuous_roll(
@@ -339,14 +292,16 @@ def continuous_roll(
     return rolled.to(x.dtype)
 
 
-def rotate_pairs(x: Tensor, angle: Tensor) -> Tensor:
-    """Rotate the pairs (x_0, x_1), (x_2, x_3), … of x [..., 2m] by the angles [..., m].
+def rotate_pairs(x: Tensor, angle: Tensor, layout: str = "interleaved") -> Tensor:
+    """Rotate pairs of channels of x [..., 2m] by the angles [..., m].
 
-    Cosines and sines are taken in the angles' precision, the product in that of x.
+    Pairs are (x_0, x_1), (x_2, x_3), … ("interleaved") or (x_0, x_m), (x_1, x_{m+1}), … ("half"). Cosines and
+    sines are taken in the angles' precision, the product in that of x.
     """
-    even, odd = x[..., 0::2], x[..., 1::2]
+    first, second = (x[..., 0::2], x[..., 1::2]) if layout == "interleaved" else x.chunk(2, dim=-1)
     cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
-    return torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1).flatten(-2)
+    turned = first * cos - second * sin, first * sin + second * cos
+    return torch.stack(turned, dim=-1).flatten(-2) if layout == "interleaved" else torch.cat(turned, dim=-1)
 
 
 # The ring with a twist.
@@ -437,9 +392,9 @@ def embed_in_rope(x: Tensor) -> Tensor:
     """The isometry from [..., n] to the rotary form with n+1 (odd n) or n+2 (even n) channels.
 
     Pair k = 0 … ⌊n/2⌋ holds the real and imaginary part of Fourier coefficient k, to be rotated by
-    `ring_frequencies(n)[k]`·p. Pair 0, and pair n/2 for even n, have an empty second channel: that is
-    the price of writing the constant and the Nyquist mode as rotations. Scores at integer positions (and
-    at all real ones for odd n) are those of the roll. float32 or float64.
+    `rollpe.encodings.frequencies.ring(n)[k]`·p. Pair 0, and pair n/2 for even n, have an empty second
+    channel: that is the price of writing the constant and the Nyquist mode as rotations. Scores at integer
+    positions (and at all real ones for odd n) are those of the roll. float32 or float64.
     """
     n = x.shape[-1]
     pairs = torch.view_as_real(torch.fft.rfft(x, norm="ortho"))  # [..., ⌊n/2⌋+1, 2]
@@ -448,27 +403,6 @@ def embed_in_rope(x: Tensor) -> Tensor:
     if n % 2 == 0:
         weight[-1] = 1
     return (pairs * weight[:, None]).flatten(-2)
-
-
-def rotation_form(A: Tensor) -> tuple[Tensor, Tensor]:
-    """Any real skew-symmetric A as rotations (App. F): exp(pA) = V R(p) Vᵀ.
-
-    A [n, n]. Returns V [n, n], orthogonal, and frequencies [⌊n/2⌋] ≥ 0, descending: columns 2i and 2i+1 of
-    V span a plane that turns by frequencies[i]·p; for odd n the last column stands still. Both have A's
-    dtype, or float32 if that is less.
-    """
-    n, dtype = len(A), torch.promote_types(A.dtype, torch.float32)
-    if A.shape != (n, n) or not torch.allclose(A, -A.T, atol=1e-10):
-        raise InputError(f"A of shape {tuple(A.shape)} is not skew-symmetric: give Aᵀ = −A, e.g. (B − Bᵀ)/2.")
-    A = A.double()  # in single precision rounding could pass for a slow turn
-    # iA is Hermitian; an eigenvector a + ib with eigenvalue ω means Aa = ωb and Ab = −ωa.
-    values, vectors = torch.linalg.eigh(1j * A)
-    turning = values > 1e-9 * torch.linalg.matrix_norm(A)
-    frequencies, upper = values[turning].flipud(), vectors[:, turning].fliplr()
-    planes = torch.stack((upper.real, upper.imag), dim=-1).flatten(1) * math.sqrt(2)
-    still = torch.linalg.svd(planes, full_matrices=True)[0][:, planes.shape[1] :]
-    zeros = A.new_zeros(n // 2 - len(frequencies))
-    return torch.cat((planes, still), dim=1).to(dtype), torch.cat((frequencies, zeros)).to(dtype)
 
 
 # Several waves, several axes.

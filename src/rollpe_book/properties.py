@@ -94,7 +94,7 @@ def _axes(name: str) -> int:
 def _draw(encoding: Encoding, tokens: int, seed: int) -> list[Tensor]:
     """Random queries, keys (with all streams) and values, [2, heads, tokens, channels]."""
     generator = torch.Generator().manual_seed(seed)
-    widths = [encoding.streams * HEAD_DIM, encoding.streams * HEAD_DIM, HEAD_DIM]
+    widths = [encoding.waves_in * HEAD_DIM, encoding.waves_in * HEAD_DIM, HEAD_DIM]
     return [
         torch.randn(2, HEADS, tokens, width, generator=generator, dtype=torch.float64) for width in widths
     ]
@@ -107,7 +107,7 @@ def _scores(encoding: Encoding, positions: Tensor, seed: int) -> Tensor:
     x = torch.randn(2, count, dim, generator=generator, dtype=torch.float64)
     x = encoding.add(x, positions)
     q, k = (
-        (x @ torch.randn(dim, encoding.streams * dim, generator=generator, dtype=torch.float64) / dim**0.5)
+        (x @ torch.randn(dim, encoding.waves_in * dim, generator=generator, dtype=torch.float64) / dim**0.5)
         .unflatten(-1, (HEADS, -1))
         .transpose(1, 2)
         for _ in range(2)
@@ -187,7 +187,7 @@ def _parameters(name: str) -> int:
     axes = _axes(name)
     built = create_encoding(name, head_dim=64, heads=6, axes=axes, grid=(8,) * axes)
     own = sum(p.numel() for p in built.parameters())
-    marks = built if built.acts_on == "tokens" else built.on_tokens
+    marks = built if built.acts_on == "tokens" else built.token_code
     once = 0 if marks is None else sum(p.numel() for p in marks.parameters())  # tokens are marked once
-    projections = 2 * (built.streams - 1) * (384 * 384 + 384)  # further projections of q and k, with biases
+    projections = 2 * (built.waves_in - 1) * (384 * 384 + 384)  # further projections of q and k, with biases
     return once + 12 * (own - once + projections)

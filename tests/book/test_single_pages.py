@@ -13,7 +13,7 @@ import pytest
 from tiny_book import STAMP
 
 from rollpe.cli import main
-from rollpe_book import pages
+from rollpe_book import templates
 from rollpe_book.chapters.source import _pair_of
 from rollpe_book.extension.page import notebook_page
 from shared import ROOT, Outline, assert_alone
@@ -120,7 +120,7 @@ def test_mathjax_lies_in_the_page_only_if_there_is_mathematics(made):
 
 def test_a_script_cannot_end_early_and_a_title_is_text():
     values = {"changes": "", "style": "", "heading": "", "rest": "", "stamp": {}}
-    text = pages.render("notebook.html", title="a < b", scripts=["s = '</script>'"], **values)
+    text = templates.render("notebook.html", title="a < b", scripts=["s = '</script>'"], **values)
     assert text.count("</script>") == 1 and "<title>a &lt; b</title>" in text and "<h1>a &lt; b</h1>" in text
 
 

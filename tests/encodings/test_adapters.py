@@ -144,7 +144,7 @@ def test_the_weights_shown_are_those_that_made_the_output(name: str) -> None:
     by_hand = layer.out_proj((weights @ v).transpose(0, 1).reshape(7, 16))
     assert worst(out, by_hand) < 1e-12
     assert weights.triu(1).abs().max() == 0
-    wide = 16 * layer.encoding.streams  # W_Q and W_K; the biases are zero when a layer is new
+    wide = 16 * layer.encoding.waves_in  # W_Q and W_K; the biases are zero when a layer is new
     queries, keys, _ = (x @ layer.in_proj_weight.T).split((wide, wide, 16), -1)
     q, k = (part.view(1, 7, 2, -1).transpose(1, 2) for part in (queries, keys))
     scores = layer.encoding.scores(q, k, grid_positions(7))[0]
@@ -273,7 +273,7 @@ def linear_by_pairs(encoding, q: Tensor, k: Tensor, v: Tensor, positions: Tensor
 def test_linear_attention_equals_its_definition_pair_by_pair(name: str, causal: bool) -> None:
     torch.manual_seed(0)
     encoding = create_encoding(name, head_dim=8, heads=2)
-    q, k = torch.randn(2, 3, 2, 13, 8 * encoding.streams, dtype=torch.double)
+    q, k = torch.randn(2, 3, 2, 13, 8 * encoding.waves_in, dtype=torch.double)
     v, positions = torch.randn(3, 2, 13, 8, dtype=torch.double), grid_positions(3, 4)
     got = linear_attention(encoding, q, k, v, positions, is_causal=causal)
     assert worst(got, linear_by_pairs(encoding, q, k, v, positions, causal)) < 1e-12

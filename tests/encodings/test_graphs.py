@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 from rollpe.encodings import ENCODINGS, Encoding, create_encoding, grid_positions
+from rollpe.encodings.frequencies import dynamic, geometric, llama3, longrope
+from rollpe.encodings.roll import on_ring
 from rollpe.encodings.sdpa import SHORT
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
@@ -30,12 +32,12 @@ class Layer(nn.Module):
 
 def build(name: str, **options) -> tuple[Layer, tuple[Tensor, ...]]:
     torch.manual_seed(0)
-    axes = 1 if name in ("rope", "xpos") else 2
+    axes = 1 if name in ("rope", "xpos", "alibi+rope") else 2
     shape = {"head_dim": HEAD_DIM, "heads": HEADS, "axes": axes, "grid": GRIDS[axes]}
     encoding = create_encoding(name, **shape, **options).double()
     positions = grid_positions(*GRIDS[axes])[1:]
     tokens = torch.randn(2, len(positions) + 1, HEADS * HEAD_DIM, dtype=torch.double)
-    q, k = torch.randn(2, 2, HEADS, len(positions) + 1, encoding.streams * HEAD_DIM, dtype=torch.double)
+    q, k = torch.randn(2, 2, HEADS, len(positions) + 1, encoding.waves_in * HEAD_DIM, dtype=torch.double)
     return Layer(encoding), (tokens.requires_grad_(), q.requires_grad_(), k, positions)
 
 
@@ -48,10 +50,11 @@ FREQUENCIES = [
     ("axial-rope", {"frequencies": "arithmetic", "wavelengths": (2, 8)}),
     ("axial-rope", {"frequencies": tuple(1 / i for i in range(1, HEAD_DIM // 4 + 1))}),
     ("axial-rope", {"learn_frequencies": True}),
-    ("rope", {"learn_frequencies": True, "rotary_dim": 8}),
-    ("rope", {"scaling": "dynamic", "factor": 2.0, "trained": 4}),
-    ("rope", {"scaling": "llama3", "factor": 2.0, "trained": 4}),
-    ("rope", {"scaling": "longrope", "trained": 4, "short_factor": (1.0,) * 6, "long_factor": (2.0,) * 6}),
+    ("rope", {"learn_frequencies": True, "frequencies": geometric(4)}),
+    ("rope", {"frequencies": dynamic(geometric(4), factor=2.0, trained=4)}),
+    ("rope", {"frequencies": llama3(geometric(4), factor=2.0, trained=4)}),
+    ("rope", {"frequencies": longrope(geometric(4), trained=4, short=(1.0,) * 4, long=(2.0,) * 4)}),
+    ("alibi+rope", {}),
 ]
 
 
@@ -72,7 +75,7 @@ def test_nothing_is_left_on_the_cpu_when_everything_else_is_on_an_accelerator(
         tokens, q, k, positions = (torch.empty(x.shape, device="cuda") for x in (tokens, q, k, positions))
         assert layer(tokens, q, k, positions).device.type == "cuda"
         assert layer.encoding.weights(q, k, positions).device.type == "cuda"
-        assert layer.encoding.on_ring(q[..., :HEAD_DIM]).device.type == "cuda"
+        assert on_ring(layer.encoding, q[..., :HEAD_DIM]).device.type == "cuda"
         try:
             assert layer.encoding.scores(q, k, positions).device.type == "cuda"
         except DataDependentOutputException:

@@ -16,9 +16,18 @@ from timm.layers.pos_embed_rel import RelPosBias
 from timm.layers.pos_embed_sincos import RotaryEmbeddingDinoV3, apply_rot_embed_cat
 from torch import Tensor
 
-from rollpe import formulas
 from rollpe.encodings import create_encoding, grid_positions
-from rollpe.formulas import t5_bucket, yarn_temperature
+from rollpe.encodings.frequencies import (
+    dynamic,
+    geometric,
+    llama3,
+    longrope,
+    longrope_temperature,
+    proportional,
+    yarn,
+    yarn_temperature,
+)
+from rollpe.formulas import t5_bucket
 
 transformers = pytest.importorskip("transformers")
 llama = pytest.importorskip("transformers.models.llama.modeling_llama")
@@ -94,24 +103,47 @@ def test_distance_buckets_are_t5s(bidirectional: bool, buckets: int, max_distanc
 
 ORIGINAL = {"original_max_position_embeddings": 16}
 STRETCHES = {"short_factor": [1 + i / 10 for i in range(24)], "long_factor": [2.0 + i for i in range(24)]}
-SCALED = [  # options of theirs; options of ours, where they differ
-    ({"rope_type": "default", "partial_rotary_factor": 1.0}, {"scaling": "none", "rotary_dim": None}),
-    ({"rope_type": "linear", "factor": 4.0}, {"scaling": "none", "scale": 0.25}),
-    ({"rope_type": "dynamic", "factor": 3.0}, {"trained": 64}),
-    ({"rope_type": "yarn", "factor": 4.0, **ORIGINAL}, {}),
-    ({"rope_type": "yarn", "factor": 4.0, "beta_fast": 8.0, "beta_slow": 0.5, **ORIGINAL}, {}),
-    ({"rope_type": "yarn", "factor": 4.0, "truncate": False, **ORIGINAL}, {}),
-    ({"rope_type": "yarn", "factor": 4.0, "attention_factor": 0.7, **ORIGINAL}, {}),
+theta = geometric(24, 500.0)  # of 48 channels
+SCALED = [  # options of theirs; options of ours
+    ({"rope_type": "default", "partial_rotary_factor": 1.0}, {"frequencies": geometric(32, 500.0)}),
+    ({"rope_type": "linear", "factor": 4.0}, {"frequencies": theta / 4}),
+    ({"rope_type": "dynamic", "factor": 3.0}, {"frequencies": dynamic(theta, 3.0, 64)}),
+    (
+        {"rope_type": "yarn", "factor": 4.0, **ORIGINAL},
+        {"frequencies": yarn(theta, 4.0, 16), "temperature": yarn_temperature(4.0)},
+    ),
+    (
+        {"rope_type": "yarn", "factor": 4.0, "beta_fast": 8.0, "beta_slow": 0.5, **ORIGINAL},
+        {"frequencies": yarn(theta, 4.0, 16, 8.0, 0.5), "temperature": yarn_temperature(4.0)},
+    ),
+    (
+        {"rope_type": "yarn", "factor": 4.0, "truncate": False, **ORIGINAL},
+        {"frequencies": yarn(theta, 4.0, 16, truncate=False), "temperature": yarn_temperature(4.0)},
+    ),
+    (
+        {"rope_type": "yarn", "factor": 4.0, "attention_factor": 0.7, **ORIGINAL},
+        {"frequencies": yarn(theta, 4.0, 16), "temperature": 0.7},
+    ),
     (
         {"rope_type": "yarn", "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.2, **ORIGINAL},
-        {"attention_factor": yarn_temperature(4.0, 0.7, 1.2)},
+        {"frequencies": yarn(theta, 4.0, 16), "temperature": yarn_temperature(4.0, 0.7, 1.2)},
     ),
-    ({"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, **ORIGINAL}, {}),
-    ({"rope_type": "longrope", "factor": 4.0, **STRETCHES, **ORIGINAL}, {}),
-    ({"rope_type": "longrope", "factor": 4.0, "attention_factor": 1.5, **STRETCHES, **ORIGINAL}, {}),
+    (
+        {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, **ORIGINAL},
+        {"frequencies": llama3(theta, 4.0, 16)},
+    ),
+    (
+        {"rope_type": "longrope", "factor": 4.0, **STRETCHES, **ORIGINAL},
+        {
+            "frequencies": longrope(theta, 16, *STRETCHES.values()),
+            "temperature": longrope_temperature(4.0, 16),
+        },
+    ),
+    (
+        {"rope_type": "longrope", "factor": 4.0, "attention_factor": 1.5, **STRETCHES, **ORIGINAL},
+        {"frequencies": longrope(theta, 16, *STRETCHES.values()), "temperature": 1.5},
+    ),
 ]
-ELSEWHERE = ("mscale", "mscale_all_dim", "partial_rotary_factor")
-RENAMED = {"original_max_position_embeddings": "trained", "rope_type": "scaling"}
 
 
 @pytest.mark.parametrize("tokens", [16, 17, 64, 65, 100])
@@ -124,11 +156,7 @@ def test_scaled_and_partial_rope_is_that_of_transformers(theirs: dict, ours: dic
         max_position_embeddings=64,
         rope_parameters={"rope_theta": 500.0, "partial_rotary_factor": 0.75} | theirs,
     )
-    options = {RENAMED.get(key, key): value for key, value in theirs.items() if key not in ELSEWHERE} | ours
-    if options["scaling"] == "none":
-        options.pop("factor", None)
-    settings = {"head_dim": 64, "heads": 3, "axes": 1, "base": 500.0, "layout": "half", "rotary_dim": 48}
-    encoding = create_encoding("rope", **settings | options)
+    encoding = create_encoding("rope", head_dim=64, heads=3, layout="half", **ours)
     positions, (q, k) = torch.arange(tokens), noise(2, 2, 3, tokens, 64).float()
     cos, sin = llama.LlamaRotaryEmbedding(config)(q, positions[None])
     expected = phi3.apply_rotary_pos_emb(q, k, cos, sin)
@@ -137,32 +165,33 @@ def test_scaled_and_partial_rope_is_that_of_transformers(theirs: dict, ours: dic
 
 
 @pytest.mark.parametrize("length", [1, 2048, 2049, 16384])
-@pytest.mark.parametrize("kind", ["dynamic", "yarn", "llama3", "longrope"])
+@pytest.mark.parametrize("kind", ["dynamic", "yarn", "llama3", "longrope", "proportional"])
 def test_scaled_frequencies_are_those_of_transformers(kind: str, length: int) -> None:
-    """To 1e-6 for the textbook and for the fast path, with the sizes of Llama 2; a text has a length."""
+    """To 1e-6, with the sizes of Llama 2 and in the precision of a pass; a text has a length."""
     numbers = {"short_factor": [2.0] * 64, "long_factor": [float(i) for i in range(1, 65)]}
-    turns = {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    own = {"llama3": turns, "longrope": numbers}.get(kind, {})
+    own = {
+        "llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0},
+        "longrope": numbers,
+        "proportional": {"partial_rotary_factor": 0.3},
+    }.get(kind, {})
     theirs = {"rope_type": kind, "rope_theta": 10000.0, "factor": 10.0, **own}
-    if kind != "dynamic":
+    if kind not in ("dynamic", "proportional"):
         theirs["original_max_position_embeddings"] = 2048
     frequencies, temperature = ROPE_INIT_FUNCTIONS[kind](
         transformers.LlamaConfig(max_position_embeddings=2048, rope_parameters=theirs), seq_len=length
     )
-    book = {
-        "dynamic": lambda: formulas.dynamic_frequencies(128, 10.0, length, 2048),
-        "yarn": lambda: formulas.yarn_frequencies(128, 10.0, 2048),
-        "llama3": lambda: formulas.llama3_frequencies(128, 10.0, 2048),
-        "longrope": lambda: formulas.longrope_frequencies(
-            128, length, 2048, numbers["short_factor"], numbers["long_factor"]
-        ),
-    }[kind]()
-    options = {"head_dim": 128, "heads": 1, "axes": 1, "scaling": kind, "factor": 10.0, "trained": 2048}
-    ours = create_encoding("rope", **options, **own)
+    ours, factor = {
+        "dynamic": (dynamic(geometric(64), 10.0, 2048), 1),
+        "yarn": (yarn(geometric(64), 10.0, 2048), yarn_temperature(10.0)),
+        "llama3": (llama3(geometric(64), 10.0, 2048), 1),
+        "longrope": (longrope(geometric(64), 2048, *numbers.values()), longrope_temperature(10.0, 2048)),
+        "proportional": (proportional(geometric(64), 0.3) / 10, 1),
+    }[kind]
+    encoding = create_encoding("rope", head_dim=128, heads=1, frequencies=ours)
     last = torch.tensor([[length - 1.0]], dtype=torch.float64)
-    for found in (book, ours.scaled(last), ours.scaled(last.float())):
+    for found in (encoding.omega(last), encoding.omega(last.float())):
         torch.testing.assert_close(found.double().flatten(), frequencies.double(), rtol=1e-6, atol=0)
-    assert ours.temperature == pytest.approx(temperature, rel=1e-12)
+    assert factor == pytest.approx(temperature, rel=1e-12)
 
 
 def test_shaw_is_the_relative_key_attention_of_wav2vec2_bert() -> None:

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from rollpe.encodings import Encoding, create_encoding, grid_positions
+from rollpe.encodings.frequencies import geometric, ntk
 from rollpe.formulas import alibi_slopes
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
@@ -86,8 +87,8 @@ def hf(model: str) -> ModuleType:
     ("case", "positions", "options"),
     [
         ("RET", places(0, 1, 2), {}),
-        ("XT partial", places(0, 2, 7), {"rotary_dim": 4}),
-        ("XT rescaled", places(0, 2, 7), {"base": 500.0, "scale": 1 / 4, "scaling": "ntk", "factor": 3.0}),
+        ("XT partial", places(0, 2, 7), {"frequencies": geometric(2)}),
+        ("XT rescaled", places(0, 2, 7), {"frequencies": ntk(geometric(4, 500.0), 3.0) / 4}),
         ("RET axial", grid_positions(2, 3), {"base": 1e4}),
         ("RET pixel", pixels(2, 3), {"frequencies": (math.pi, 5 * math.pi)}),
         ("RV axial", grid_positions(2, 3).flip(-1), {}),
@@ -96,9 +97,9 @@ def hf(model: str) -> ModuleType:
 def test_rotated_queries_have_the_values_of_peers(case: str, positions: Tensor, options: dict) -> None:
     """The last token of wave(1, 1, tokens, 8).
 
-    RET's rotate_queries_or_keys, XT's apply_rotary_pos_emb: RotaryEmbedding(4) is ``rotary_dim`` 4;
-    "XT rescaled" has base=500, interpolation_factor=4, which is ``scale`` 1/4, and base_rescale_factor=3,
-    which is ``factor`` of "ntk".
+    RET's rotate_queries_or_keys, XT's apply_rotary_pos_emb: RotaryEmbedding(4) rotates two pairs;
+    "XT rescaled" has base=500, interpolation_factor=4, by which the table is divided, and
+    base_rescale_factor=3, which is ``factor`` of ``ntk``.
 
     RET's get_axial_freqs(2, 3) of RotaryEmbedding(4) has rows first, as ours; "pixel" measures axes from -1
     to 1. RV's compute_axial_cis(8, end_x=3, end_y=2) gives columns the first half of the channels.

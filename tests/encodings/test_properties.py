@@ -29,6 +29,8 @@ from rollpe.encodings import (
 )
 from rollpe.encodings.base import PositionTables
 from rollpe.encodings.biases import ScoreBias
+from rollpe.encodings.frequencies import dynamic, geometric, ntk
+from rollpe.encodings.roll import on_ring
 from rollpe.encodings.sdpa import SHORT, Masking, attention
 from rollpe.errors import InputError
 from rollpe.ring import NYQUIST
@@ -69,7 +71,7 @@ def inputs(encoding: Encoding, seed: int = 0, prefix: int = PREFIX) -> tuple[Ten
     def draw(channels: int) -> Tensor:
         return torch.randn(2, HEADS, tokens, channels, generator=generator, dtype=torch.double)
 
-    wide = encoding.streams * encoding.head_dim
+    wide = encoding.waves_in * encoding.head_dim
     return draw(wide), draw(wide), draw(encoding.head_dim), positions
 
 
@@ -151,7 +153,7 @@ def test_a_joint_shift_leaves_scores_alone_exactly_if_the_encoding_is_relative(
 def test_heads_of_another_width_and_another_number_of_heads_are_refused(name: str, axes: int) -> None:
     encoding = build(name, axes)
     q, k, v, positions = inputs(encoding)
-    x = v.repeat(1, 1, 1, 2 * encoding.streams)
+    x = v.repeat(1, 1, 1, 2 * encoding.waves_in)
     placed = encoding.precompute(grid_positions(*GRIDS[axes]), v[..., 1:, :], GRIDS[axes])
     for refuses in (
         lambda: encoding(x, x, positions),
@@ -185,15 +187,14 @@ def test_the_fast_path_equals_softmax_of_the_reference_scores(name: str, axes: i
 
 
 OPTIONS = [
-    ("rope", {"base": 50.0, "scale": 0.3}),
+    ("rope", {"base": 50.0}),
     ("rope", {"layout": "half"}),
-    ("rope", {"scaling": "ntk", "factor": 4.0}),
-    ("rope", {"scaling": "yarn", "factor": 4.0, "trained": 64, "base": 20.0, "beta_fast": 8.0}),
-    ("rope", {"scaling": "yarn", "factor": 2.0, "trained": 1, "base": 1.5}),
+    ("rope", {"frequencies": ntk(geometric(4), 4.0), "temperature": 1.3}),
+    ("rope", {"frequencies": dynamic(geometric(6), 4.0, 3)}),
     ("xpos", {"base": 50.0, "gamma": 0.2, "span": 9.0}),
     ("axial-rope", {"base": 7.0}),
     ("axial-rope", {"frequencies": "arithmetic", "wavelengths": [3, 40]}),
-    ("rope", {"frequencies": [2.0, 0.0, -0.3, 1.0, 3.0, 0.1], "scale": 0.5}),
+    ("rope", {"frequencies": [2.0, 0.0, -0.3, 1.0, 3.0, 0.1]}),
     ("mixed-rope", {"base": 3.0}),
     ("uniform-rope", {"frequency": 0.7}),
     ("spherical-rope", {"base": 5.0, "frequency": 0.7}),
@@ -235,7 +236,7 @@ def fast_path_is_the_reference(encoding: Encoding) -> bool:
         )
         gaps += [worst(*both), *map(worst, slow, fast)]
         if transforms(encoding):
-            by_reference = encoding.reference(q, encoding.prepared(positions, q))
+            by_reference = encoding.reference(q, encoding.full_positions(positions, q))
             gaps.append(worst(encoding.encode(q, positions), by_reference))
     return max(gaps) < 1e-12
 
@@ -317,14 +318,13 @@ def test_half_precision_comes_back_in_kind_and_close_to_float64_even_far_from_th
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
-def test_norms_are_kept_exactly_if_the_encoding_says_so(name: str, axes: int) -> None:
+def test_norms_are_kept_by_all_but_xpos_and_sums_of_waves(name: str, axes: int) -> None:
     encoding = build(name, axes)
     q, k, _, positions = inputs(encoding)
-    if encoding.streams > 1:
-        assert not encoding.preserves_norm
+    if encoding.waves_in > 1:
         return
     for before, after in zip((q, k), encoding(q, k, positions), strict=True):
-        assert (worst(before.norm(dim=-1), after.norm(dim=-1)) < 1e-12) == encoding.preserves_norm
+        assert (worst(before.norm(dim=-1), after.norm(dim=-1)) < 1e-12) == (name != "xpos")
 
 
 @pytest.mark.parametrize(("name", "axes"), GROUPS)
@@ -458,7 +458,7 @@ def test_what_cannot_be_right_is_refused(name: str, axes: int) -> None:
             call(ragged, ragged, positions)
 
 
-@pytest.mark.parametrize("name", [name for name, encoding in ENCODINGS.items() if encoding.learned])
+@pytest.mark.parametrize("name", ["learned", "shaw", "shaw-kv", "t5-bias", "mixed-rope", "lie"])
 def test_parameters_are_drawn_anew_as_they_were_first(name: str) -> None:
     torch.manual_seed(1)
     encoding = create_encoding(name, head_dim=HEAD_DIM, heads=HEADS, grid=(2, 3))
@@ -619,7 +619,7 @@ def test_positions_placed_by_an_encoding_of_other_tables_are_refused_by_both_nam
         for uses in (other.encode, other.encode_keys, lambda x, p, other=other: other.attend(x, x, x, p)):
             with pytest.raises(InputError, match="precomputed by") as caught:
                 uses(x, placed)
-            assert one.made in str(caught.value) and other.made in str(caught.value)
+            assert one.signature in str(caught.value) and other.signature in str(caught.value)
     first, second = (
         create_encoding("mixed-rope", **sizes) for _ in range(2)
     )  # equal but for their parameters
@@ -645,11 +645,8 @@ DEFAULTS = {
     "shaw": {"clip": 16},
     "shaw-kv": {"clip": 16},
     "t5-bias": {"buckets": 32, "max_distance": 128, "bidirectional": True},
-    "rope": {"base": 10000.0, "scale": 1.0, "layout": "interleaved", "scaling": "none", "factor": 1.0}
-    | {"trained": None, "beta_fast": 32.0, "beta_slow": 1.0}
-    | {"frequencies": "geometric", "wavelengths": None, "learn_frequencies": False, "rotary_dim": None}
-    | {"truncate": True, "attention_factor": None, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    | {"short_factor": None, "long_factor": None},
+    "rope": {"base": 10000.0, "frequencies": "geometric", "wavelengths": None}
+    | {"learn_frequencies": False, "temperature": 1.0, "layout": "interleaved"},
     "xpos": {"base": 10000.0, "gamma": 0.4, "span": 512.0},
     "axial-rope": {"base": 100.0, "frequencies": "geometric", "wavelengths": None}
     | {"learn_frequencies": False},
@@ -778,9 +775,9 @@ def test_an_option_that_both_encodings_have_is_given_to_each_by_name() -> None:
     sizes = {"head_dim": HEAD_DIM, "heads": HEADS, "grid": (2, 4)}
     name = "sinusoidal+multiplexed-roll"
     joined = create_encoding(name, **sizes, **{"sinusoidal.scale": 0.1, "multiplexed-roll.scale": "sqrt"})
-    assert (joined.on_tokens.scale, joined.scale) == (0.1, "sqrt")
+    assert (joined.token_code.scale, joined.scale) == (0.1, "sqrt")
     joined = create_encoding("sinusoidal+axial-rope", **sizes, **{"axial-rope.base": 7.0, "scale": 2.0})
-    assert (joined.on_tokens.base, joined.on_tokens.scale, joined.base) == (10000.0, 2.0, 7.0)
+    assert (joined.token_code.base, joined.token_code.scale, joined.base) == (10000.0, 2.0, 7.0)
     for wrong in ("scale", "roll.scale", "sinusoidal.waves"):
         with pytest.raises(
             InputError, match=rf"no option '{wrong}'.*sinusoidal\.scale.*multiplexed-roll\.scale"
@@ -796,7 +793,7 @@ def test_two_encodings_joined_are_on_scores_what_the_second_is_and_on_tokens_the
     alone.load_state_dict(joined.state_dict(), strict=False)
     q, k, v, positions = inputs(joined)
     for function in (
-        lambda e: e.on_ring(q[..., :HEAD_DIM]),
+        lambda e: on_ring(e, q[..., :HEAD_DIM]),
         lambda e: e.encode(q, positions),
         lambda e: e(q, k, positions)[1],
         lambda e: e.attend(q, k, v, positions, is_causal=True),
@@ -806,7 +803,7 @@ def test_two_encodings_joined_are_on_scores_what_the_second_is_and_on_tokens_the
         assert torch.equal(function(joined), function(alone))
     tokens = torch.randn(2, v.shape[2], HEADS * HEAD_DIM, dtype=torch.double)
     assert torch.equal(alone.add(tokens, positions), tokens)
-    assert torch.equal(joined.add(tokens, positions), joined.on_tokens.add(tokens, positions))
+    assert torch.equal(joined.add(tokens, positions), joined.token_code.add(tokens, positions))
     with pytest.raises(InputError, match=f"'{name}'"):
         joined.encode(q[..., 1:], positions)
 

@@ -98,7 +98,7 @@ def test_the_first_pass_over_positions_too_far_apart_for_the_ring_warns_once(
     tokens = (period + 1) // 2
 
     def encode(tokens: int) -> None:
-        x = torch.randn(2, 1, tokens + 1, 64 * encoding.streams)
+        x = torch.randn(2, 1, tokens + 1, 64 * encoding.waves_in)
         encoding.encode(x, torch.stack((grid_positions(tokens), grid_positions(tokens) - 700)))
 
     with warnings.catch_warnings(action="error"):
@@ -115,7 +115,7 @@ def test_decoding_beyond_the_ring_warns_once(name: str, newest: bool) -> None:
     """Causal offsets have one sign: a ring of n channels tells n tokens apart."""
     encoding = create_encoding(name, head_dim=8, heads=1, axes=1)
     n = int(encoding.periods[0])
-    q, keys = torch.randn(1, 1, 1, 8 * encoding.streams), torch.randn(1, 1, n + 2, 8)
+    q, keys = torch.randn(1, 1, 1, 8 * encoding.waves_in), torch.randn(1, 1, n + 2, 8)
     positions = grid_positions(n + 2)
 
     def decode(t: int) -> None:
@@ -144,14 +144,14 @@ def test_positions_that_changed_are_looked_at_again(change: str) -> None:
 
 def test_the_cosine_treatment_keeps_neither_norm_nor_relativity_between_integers() -> None:
     encoding = create_encoding("continuous-roll", head_dim=8, heads=1, axes=1, nyquist="cosine")
-    assert not encoding.relative and not encoding.preserves_norm
+    assert not encoding.relative
     x = draw(1, 1, 2, 8)
     half = torch.tensor([[0.5], [1.5]], dtype=torch.double)
     assert worst(encoding.encode(x, half).norm(dim=-1), x.norm(dim=-1)) > 1e-3
     assert worst(encoding.scores(x, x, half), encoding.scores(x, x, half + 0.5)) > 1e-3
     for n in (5, 7):
         odd = create_encoding("continuous-roll", head_dim=n, heads=1, axes=1, nyquist="cosine")
-        assert odd.relative and odd.preserves_norm
+        assert odd.relative
 
 
 @pytest.mark.parametrize(("scale", "factor"), [("none", 1.0), ("sqrt", 3**-0.5), ("mean", 1 / 3)])
@@ -167,7 +167,7 @@ def test_one_wave_is_the_roll_and_relative_two_are_not() -> None:
     roll = create_encoding("roll", head_dim=10, heads=2)
     x, positions = draw(2, 2, 6, 10), grid_positions(2, 3)
     assert torch.equal(one.encode(x, positions), roll.encode(x, positions))
-    assert one.relative and one.preserves_norm
+    assert one.relative
     assert not create_encoding("multiplexed-roll", head_dim=10, heads=2).relative
 
 

@@ -9,7 +9,16 @@ import torch
 from torch import Tensor
 
 from rollpe.encodings import Encoding, create_encoding, grid_positions
-from rollpe.encodings.rotary import SCALINGS
+from rollpe.encodings.frequencies import (
+    dynamic,
+    geometric,
+    llama3,
+    longrope,
+    ntk,
+    ring,
+    yarn,
+    yarn_temperature,
+)
 from rollpe.errors import InputError
 
 HEADS = 3
@@ -47,7 +56,7 @@ def test_the_usual_frequencies_are_equal_ratios_between_their_ends_and_can_be_li
 def test_equal_steps_over_the_rings_range_are_the_frequencies_of_a_ring() -> None:
     encoding = build("axial-rope", 24, frequencies="arithmetic", wavelengths=(2, 12))
     found = encoding.theta(torch.zeros((), dtype=torch.double)).flip(0)
-    torch.testing.assert_close(found, 2 * math.pi * torch.arange(1, 7, dtype=torch.double) / 12)
+    torch.testing.assert_close(found, ring(12)[1:])
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
@@ -95,25 +104,29 @@ def test_xpos_holds_the_range_of_positions_that_it_states() -> None:
     ).all()
 
 
+four = geometric(4, 20.0)
 LONGER = {
-    "ntk": {"factor": 4.0},
-    "dynamic": {"factor": 3.0, "trained": 8},
-    "yarn": {"factor": 4.0, "trained": 64, "base": 20.0, "beta_fast": 8.0, "truncate": False},
-    "llama3": {"factor": 8.0, "trained": 64, "base": 20.0, "low_freq_factor": 0.5},
-    "longrope": {"factor": 4.0, "trained": 8, "short_factor": [1.1] * 4, "long_factor": [1, 2, 3, 5]},
+    "ntk": {"frequencies": ntk(four, 4.0)},
+    "dynamic": {"frequencies": dynamic(four, 3.0, 8)},
+    "yarn": {"frequencies": yarn(four, 4.0, 64, 8.0, truncate=False), "temperature": yarn_temperature(4.0)},
+    "llama3": {"frequencies": llama3(four, 8.0, 64, low=0.5)},
+    "longrope": {"frequencies": longrope(four, 8, [1.1] * 4, [1, 2, 3, 5]), "temperature": 1.2},
 }
+OF_LENGTH = "dynamic", "longrope"
 
 
 @pytest.mark.parametrize("layout", ["interleaved", "half"])
 @pytest.mark.parametrize("scaling", LONGER)
 def test_scaled_rope_is_its_reference_for_each_sequence_by_itself(scaling: str, layout: str) -> None:
     """On 8 of 11 channels, with two tokens without a position, and lengths on both sides of ``trained``."""
-    encoding = build("rope", 11, rotary_dim=8, layout=layout, scaling=scaling, **LONGER[scaling])
+    encoding = build("rope", 11, layout=layout, **LONGER[scaling])
     short, long = 0.5 * positions_of("rope").double(), positions_of("rope").double()
     q, k = noise(2, 2, HEADS, 17, 11)
     both = torch.stack((short, long))
     turned = encoding.encode(q, both)
-    torch.testing.assert_close(turned, encoding.reference(q, encoding.prepared(both, q)), rtol=0, atol=1e-13)
+    torch.testing.assert_close(
+        turned, encoding.reference(q, encoding.full_positions(both, q)), rtol=0, atol=1e-13
+    )
     for row, alone in enumerate((short, long)):
         torch.testing.assert_close(turned[row : row + 1], encoding.encode(q[row : row + 1], alone))
     weights = encoding.scores(q, k, both).softmax(-1)
@@ -122,19 +135,22 @@ def test_scaled_rope_is_its_reference_for_each_sequence_by_itself(scaling: str, 
 
 
 @pytest.mark.parametrize("scaling", LONGER)
-def test_a_scaling_is_relative_and_keeps_norms_exactly_if_it_says_so(scaling: str) -> None:
-    encoding = build("rope", 8, scaling=scaling, **LONGER[scaling])
+def test_a_scaling_is_relative_if_it_says_so_and_changes_norms_by_its_temperature(
+    scaling: str,
+) -> None:
+    encoding = build("rope", 8, **LONGER[scaling])
     q, k = noise(2, 1, HEADS, 15, 8)
     here, there = (encoding.scores(q, k, positions_of("rope").double() / 2 + shift) for shift in (0, 9))
-    assert torch.allclose(here, there, atol=1e-10) == encoding.relative
+    assert torch.allclose(here, there, atol=1e-10) == encoding.relative == (scaling not in OF_LENGTH)
     turned = encoding.encode(q, positions_of("rope"))
-    assert torch.allclose(turned.norm(dim=-1), q.norm(dim=-1)) == encoding.preserves_norm
+    wanted = q.norm(dim=-1) * LONGER[scaling].get("temperature", 1.0)
+    torch.testing.assert_close(turned.norm(dim=-1), wanted)
 
 
 # learned frequencies
 
 STARTS = [
-    ("rope", {"base": 50.0, "scale": 0.5, "rotary_dim": 8}),
+    ("rope", {"frequencies": geometric(4, 50.0) / 2}),
     ("rope", {"frequencies": "arithmetic", "wavelengths": (2, 16), "layout": "half"}),
     ("axial-rope", {}),
     ("axial-rope", {"frequencies": (1.0, 0.5, 0.25, -0.1)}),
@@ -148,10 +164,12 @@ def test_learned_frequencies_start_at_the_fixed_ones_and_train(name: str, option
     assert learned.learned and not fixed.learned and not fixed.state_dict()
     torch.testing.assert_close(learned.encode(q, positions), fixed.encode(q, positions), atol=1e-5, rtol=1e-5)
     ((parameter, omega),) = learned.named_parameters()
-    assert learned.no_weight_decay() == {parameter} and omega.shape == (learned.pairs,)
+    assert (
+        learned.no_weight_decay() == {parameter} and omega.shape == (learned.pairs,) == learned.theta(q).shape
+    )
     slow, fast = (
         torch.autograd.grad(out.pow(3).sum(), omega)[0]
-        for out in (learned.reference(q, learned.prepared(positions, q)), learned.encode(q, positions))
+        for out in (learned.reference(q, learned.full_positions(positions, q)), learned.encode(q, positions))
     )
     assert slow.abs().min() > 0
     torch.testing.assert_close(fast, slow)
@@ -211,18 +229,6 @@ def test_a_given_frequency_replaces_the_grid() -> None:
 
 # what is refused
 
-LISTS = {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
-
-
-@pytest.mark.parametrize("option", sorted({name for reads in SCALINGS.values() for name in reads}))
-def test_every_scaling_option_is_refused_by_exactly_the_scalings_that_do_not_read_it(option: str) -> None:
-    changed = {"factor": 2.0, "trained": 8, "truncate": False, "attention_factor": 2.0} | LISTS
-    settings = {"head_dim": 8, "heads": 1, "axes": 1, option: changed.get(option, 1.5)}
-    for scaling, reads in SCALINGS.items():
-        if option not in reads:
-            with pytest.raises(InputError, match=f"{option}=.* has no effect with scaling='{scaling}'"):
-                create_encoding("rope", scaling=scaling, **settings)
-
 
 @pytest.mark.parametrize(
     ("name", "settings", "words"),
@@ -231,31 +237,20 @@ def test_every_scaling_option_is_refused_by_exactly_the_scalings_that_do_not_rea
         ("rope", {"axes": 1, "layout": "odd"}, "one of interleaved, half"),
         ("rope", {"axes": 1, "base": 0}, "must be positive"),
         ("rope", {"axes": 1, "head_dim": 1}, "use at least 2"),
-        ("rope", {"axes": 1, "scaling": "ntk", "factor": 2.0, "wavelengths": [2, 8]}, "leave them out"),
-        ("rope", {"axes": 1, "frequencies": [1.0, 0.5, 0.2]}, "must be 4 numbers"),
+        ("rope", {"axes": 1, "frequencies": geometric(5)}, "must be 1 to 4 numbers"),
+        ("rope", {"axes": 1, "frequencies": []}, "must be 1 to 4 numbers"),
+        ("rope", {"axes": 2, "frequencies": [1.0]}, "use 'axial-rope'"),
+        ("rope", {"axes": 2, "frequencies": torch.ones(4, 3)}, r"\[4, 3\] do not fit axes=2"),
+        ("rope", {"axes": 2, "frequencies": torch.ones(3, 4, 2)}, "3 heads do not fit heads=1"),
+        ("rope", {"axes": 2, "frequencies": dynamic(four, 2.0, 8)}, "do not fit axes=2"),
+        ("rope", {"frequencies": dynamic(four, 2.0, 8), "learn_frequencies": True}, "is not learned"),
+        ("rope", {"axes": 1, "frequencies": 3}, "must be a word or a list .* or a tensor or a function"),
+        ("rope", {"axes": 1, "temperature": 0.0}, "must be positive"),
+        ("axial-rope", {"frequencies": torch.ones(2, 2)}, "give other tables to 'rope'"),
         ("axial-rope", {"frequencies": [1.0, 0.5], "wavelengths": [2, 8]}, "without wavelengths"),
         ("axial-rope", {"frequencies": "harmonic"}, "'geometric', 'arithmetic'"),
         ("axial-rope", {"wavelengths": [8, 2]}, "the shortest wave and the longest"),
-        ("rope", {"axes": 1, "scaling": "linear"}, "one of none, ntk, dynamic, yarn, llama3, longrope"),
-        ("rope", {"axes": 1, "factor": 2.0}, "factor=2.0 has no effect with scaling='none': .*'ntk' or"),
-        ("rope", {"axes": 1, "scaling": "ntk", "factor": 2.0, "beta_fast": 8.0}, "use scaling='yarn'"),
-        ("rope", {"axes": 1, "scaling": "ntk", "factor": 0.5}, "at least 1"),
-        ("rope", {"axes": 1, "scaling": "yarn", "factor": 2.0}, "trained >= 1, not None"),
-        ("rope", {"axes": 1, "scaling": "llama3"}, "trained >= 1"),
-        ("rope", {"axes": 1, "scaling": "dynamic", "trained": -3}, "trained >= 1"),
-        ("rope", {"axes": 1, "scaling": "longrope", "trained": 1}, "trained >= 2"),
-        ("rope", {"axes": 1, "scaling": "longrope", "trained": 8}, r"short_factor=\[\] must be 4 positive"),
-        ("rope", {"axes": 1, "scaling": "longrope", "trained": 8, **LISTS, "long_factor": [1.0]}, "long_fac"),
-        ("rope", {"axes": 1, "scaling": "longrope", "trained": 8, **LISTS, "short_factor": [0] * 4}, "posi"),
-        ("rope", {"axes": 1, "scaling": "llama3", "trained": 8, "low_freq_factor": 4.0}, "must be lower"),
-        ("rope", {"axes": 1, "scaling": "yarn", "trained": 8, "attention_factor": 0.0}, "must be positive"),
-        ("rope", {"axes": 1, "scaling": "yarn", "trained": 8, "learn_frequencies": True}, "leave them out"),
-        ("rope", {"axes": 1, "scaling": "dynamic", "trained": 8, "rotary_dim": 2}, "two channel pairs"),
-        ("rope", {"axes": 1, "rotary_dim": 5}, "even, from 2 to head_dim=8"),
-        ("rope", {"axes": 1, "rotary_dim": 10}, "even, from 2 to head_dim=8"),
-        ("rope", {"axes": 1, "scaling": "yarn", "factor": 2.0, "trained": 8, "base": 1}, "base > 1"),
-        ("rope", {"axes": 1, "scaling": "ntk", "factor": 2.0, "head_dim": 2}, "two channel pairs"),
-        ("xpos", {"axes": 2}, "use 'axial-rope'"),
+        ("xpos", {"axes": 2}, "has one axis"),
         ("xpos", {"axes": 1, "span": 0}, "must be positive"),
         ("mixed-rope", {"axes": 3}, "use 'lie' with block=2"),
         ("mixed-rope", {"head_dim": 6}, "multiple of 4"),

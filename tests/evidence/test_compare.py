@@ -7,8 +7,7 @@ import pytest
 from scipy import stats
 
 from rollpe.cli import main
-from rollpe_lab.evidence import comparison
-from rollpe_lab.evidence.compare import compare, find_runs, over_seeds, paired_by_seed
+from rollpe_lab.evidence.compare import Group, compare, find_runs, over_seeds, paired_by_seed
 from rollpe_lab.records import pack_bits, read_record, write_record
 from shared import make_record, make_text_record
 
@@ -85,7 +84,7 @@ def test_what_cannot_be_said_is_not_said(folder):
     assert "for these trained models alone" in one.sentence
     assert "two seeds" in paired.note
     alike = (("none", 150), ("shaw", 120))
-    groups = (comparison.Group(e, {s: make(e, s, n, folder) for s in (0, 1)}) for e, n in alike)
+    groups = (Group(e, {s: make(e, s, n, folder) for s in (0, 1)}) for e, n in alike)
     several = compare(*groups)
     assert several.differences[0].low is None
     assert "over test images and seeds:" in several.sentence and "alone" not in several.sentence
@@ -100,7 +99,7 @@ def test_the_sentence_claims_a_difference_only_if_zero_lies_outside(folder):
     assert both(folder).sentence.startswith("strong/roll is better than strong/learned by 5.58 points")
     runs = find_runs("strong/roll", [folder]).runs
     near = {s: make("none", s + 7, round(200 * r.test.accuracy), folder) for s, r in runs.items()}
-    same = compare(comparison.Group("a", runs), comparison.Group("b", near))
+    same = compare(Group("a", runs), Group("b", near))
     assert same.sentence.startswith("No difference is established")
 
 

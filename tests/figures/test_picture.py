@@ -38,7 +38,7 @@ def by_scores(name: str, view: str, moved: int, numbers: dict[str, int], axis: i
         name, head_dim=picture.CHANNELS, heads=heads, axes=axes, grid=(trained,) * axes, **taken
     ).double()
     encoding.load_state_dict(drawn.state_dict())
-    q, k = picture.contents(view, encoding.streams)
+    q, k = picture.contents(view, encoding.waves_in)
     q = q.expand_as(k)
     start = torch.full((axes,), (trained // 2 if name == "learned" else 0) - reach)
     start[axis] += moved

@@ -68,7 +68,7 @@ def test_queries_and_keys_are_those_of_the_projection(encoding):
         assert len(pairs) == 2
         tokens, _ = vit.embed(images())
         block = vit.blocks[0]
-        wide = block.attn.encoding.streams * 96
+        wide = block.attn.encoding.waves_in * 96
         q = block.attn.qkv(block.norm1(tokens))[..., :wide].unflatten(-1, (3, -1)).transpose(1, 2)
         torch.testing.assert_close(pairs[0][0], q)
     vit(images())

@@ -8,11 +8,10 @@ from rollpe.encodings.rotary import (  # isort: skip
     MixedRope,
     Rope,
     Rotary,
-    SphericalRope,
     UniformRope,
     XPos,
 )
-from rollpe.encodings.lie import Lie  # isort: skip
+from rollpe.encodings.lie import Lie, SphericalRope  # isort: skip
 from rollpe.encodings.roll import (  # isort: skip
     ContinuousRoll,
     MultiplexedRoll,
@@ -22,7 +21,7 @@ from rollpe.encodings.roll import (  # isort: skip
     TwistedRoll,
 )
 from rollpe.encodings.base import Encoding
-from rollpe.encodings.positions import grid_positions, scale_positions
+from rollpe.encodings.positions import grid_positions, jitter, scale_positions
 from rollpe.encodings.registry import (
     ENCODINGS,
     changed_options,
@@ -69,6 +68,7 @@ __all__ = [
     "encoding_options",
     "grid_positions",
     "import_encodings",
+    "jitter",
     "list_encodings",
     "no_weight_decay",
     "outside_files",

@@ -76,7 +76,7 @@ class Attention(nn.Module):
         """Use this encoding, with a new ``qkv`` if its number of streams differs."""
         self.encoding = encoding
         old = self.qkv
-        rows = (2 * encoding.streams + 1) * old.in_features
+        rows = (2 * encoding.waves_in + 1) * old.in_features
         if old.out_features != rows:
             self.qkv = nn.Linear(
                 old.in_features,
@@ -124,9 +124,9 @@ class Attention(nn.Module):
         return self._joined(self.encoding.decode(q, k, v, positions, attn_mask=attn_mask)), (k, v)
 
     def _project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys [B, heads, N, streams*d], values [B, heads, N, d]."""
+        """Queries and keys [B, heads, N, waves_in*d], values [B, heads, N, d]."""
         dim = x.shape[-1]
-        wide = self.encoding.streams * dim
+        wide = self.encoding.waves_in * dim
         q, k, v = (
             part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for part in self.qkv(x).split((wide, wide, dim), dim=-1)
@@ -286,8 +286,8 @@ class MultiheadAttention(nn.MultiheadAttention):
             grid=grid,
             **options,
         ).to(**factory)
-        if self.encoding.streams > 1:
-            rows = (2 * self.encoding.streams + 1) * embed_dim
+        if self.encoding.waves_in > 1:
+            rows = (2 * self.encoding.waves_in + 1) * embed_dim
             self.in_proj_weight = nn.Parameter(torch.empty(rows, embed_dim, **factory))
             nn.init.xavier_uniform_(self.in_proj_weight)
             if bias:
@@ -334,7 +334,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         elif not self.batch_first:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))
         dim = query.shape[-1]
-        wide = self.encoding.streams * dim
+        wide = self.encoding.waves_in * dim
         weights = self.in_proj_weight.split((wide, wide, dim))
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.split((wide, wide, dim))
         q, k, v = (
@@ -344,7 +344,7 @@ class MultiheadAttention(nn.MultiheadAttention):
         here = self._counted(q) if positions is None else positions
         if key_positions is None and q.shape[-2] != k.shape[-2]:
             key_positions = self._counted(k)
-        of_queries, of_keys = self.encoding.places(q, k, here, key_positions)
+        of_queries, of_keys = self.encoding.pair_positions(q, k, here, key_positions)
         bias = self._masks(attn_mask, key_padding_mask, q)
         causal = is_causal and attn_mask is None
         dropped = self.dropout if self.training else 0.0
@@ -403,7 +403,7 @@ def linear_attention(
 
     Args:
         encoding: any encoding that adds no bias to scores.
-        q, k: [B, heads, N, streams*d]; v: [B, heads, N, d]; positions: [M, axes] or [B, M, axes].
+        q, k: [B, heads, N, waves_in*d]; v: [B, heads, N, d]; positions: [M, axes] or [B, M, axes].
         feature: φ, positive, acting on each channel.
         is_causal: sum over j <= i only.
 
@@ -417,7 +417,7 @@ def linear_attention(
     k, v = (spread_heads(x, encoding.heads) for x in (k, v))
     q, k = feature(q), feature(k)
     moved_q, moved_k = encoding(q, k, positions)
-    if encoding.streams > 1:
+    if encoding.waves_in > 1:
         q, k = encoding(q, k, torch.zeros_like(positions))
     if not is_causal:
         return formulas.feature_attention(moved_q, moved_k, q, k, v)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import reprlib
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Required, Self, TypedDict
@@ -54,18 +55,35 @@ class PositionTables(NamedTuple):
 
     positions: Tensor
     tables: tuple[Tensor, ...] = ()
-    made_by: str | None = None  # ``Encoding.made``; None for tables made by hand, which nobody checks
+    made_by: str | None = None  # ``Encoding.signature``; None for tables made by hand, which nobody checks
 
 
 Layout = Literal["bhnd", "bnhd"]
 """The order of axes of queries, keys and values: batch, heads, tokens, channels, or tokens before heads."""
 
-Places = tuple[PositionTables, PositionTables]
+PairPositions = tuple[PositionTables, PositionTables]
 """Where the queries are and where the keys are; one object twice if they are of the same tokens."""
 
 
 class Encoding(nn.Module):
     """A positional encoding of one attention layer. This base class encodes nothing.
+
+    A subclass says what it acts on and defines two steps, ``tables`` and ``transform``, and for the tests
+    what they must equal, ``reference``, from the formulas of `rollpe.ring` and `rollpe.formulas`::
+
+        @register("scaled")
+        class Scaled(Encoding):
+            acts_on = "scores"
+
+            def tables(self, positions, like):  # [N, axes] or [B, 1, N, axes], once for all layers
+                return (1 + positions.sum(-1, keepdim=True),)
+
+            def transform(self, x, tables):  # queries or keys [B, heads, N, d]
+                return x * tables[0]
+
+    Those that rotate channel pairs define ``omega`` alone (rotary.py), those that add a bias to the scores
+    ``bias`` (biases.py), those that add a code to the tokens ``fast_code`` (codes.py). One that transforms
+    keys otherwise than queries also defines ``transform_keys`` and ``reference_keys``.
 
     Class attributes promise properties, which the tests check for every class:
 
@@ -75,19 +93,11 @@ class Encoding(nn.Module):
     - ``relative``: adding one vector to all positions leaves the scores between tokens that have a
       position unchanged. (A score between a token with and one without position can still change.)
     - ``real_positions``: positions may be any real numbers; otherwise fractions are refused;
-    - ``learned``: has parameters of its own;
-    - ``preserves_norm``: encoded queries and keys keep their Euclidean norm;
-    - ``by_head``: each head is transformed in its own way, so that grouped keys are repeated for their heads
+    - ``per_head``: each head is transformed in its own way, so that grouped keys are repeated for their heads
       before they are encoded.
 
     Positions are [M, axes], or [B, M, axes] if they differ by image; on one axis also [M]. Most methods also
     take the result of ``precompute``.
-
-    A subclass that transforms queries and keys defines the fast path in two steps, ``tables`` and
-    ``transform``, and ``reference`` from the checked functions of `rollpe.ring` and
-    `rollpe.formulas`. The tests compare the two. Subclasses that add a bias to the scores are in
-    biases.py, those that add a code to the tokens in codes.py. One that transforms keys otherwise than
-    queries also defines ``tables_for_keys`` and ``reference_for_keys``.
 
     Args:
         head_dim: channels of one head, d.
@@ -102,9 +112,7 @@ class Encoding(nn.Module):
     acts_on: str = "nothing"
     relative: bool = True
     real_positions: bool = True
-    learned: bool = False
-    preserves_norm: bool = True
-    by_head: bool = False
+    per_head: bool = False
     every_block: bool = False  # whether a model calls ``add`` before each block, not before the first alone
     added: bool = True  # False while an encoding of tokens waits for ``add``
     defaults: ClassVar[dict[str, Any]] = {}
@@ -120,7 +128,8 @@ class Encoding(nn.Module):
 
         def __new__(cls, *args: Any, **arguments: Any) -> Self:
             encoding = super().__new__(cls)
-            encoding.arguments = cls.defaults | arguments
+            tables = {k: v.tolist() for k, v in arguments.items() if isinstance(v, Tensor)}
+            encoding.arguments = cls.defaults | arguments | tables
             return encoding
 
     def __init__(
@@ -130,7 +139,6 @@ class Encoding(nn.Module):
         if axes is None:
             axes = self.usual_axes if grid is None else len(grid)
         self.arguments |= {"head_dim": head_dim, "heads": heads, "axes": axes, "grid": grid}
-        self.described = f"{type(self).__name__}({self.extra_repr()})"
         check_whole(1, head_dim=head_dim, heads=heads, axes=axes)
         if head_dim < axes:
             raise InputError(f"head_dim={head_dim} has no channel for each of axes={axes}: widen the head.")
@@ -138,13 +146,21 @@ class Encoding(nn.Module):
         self.heads = heads
         self.axes = axes
         self.grid = None if grid is None else checked_grid(grid, axes)
-        self.streams = 1
-        self.on_tokens: Encoding | None = None  # what it is joined to by "+"
+        self.waves_in = 1  # queries and keys come as so many waves of d channels
+        self.token_code: Encoding | None = None  # what it is joined to by "+"
+        self.score_bias: Any = None
+        named = ", ".join(f"{name}={value!r}" for name, value in sorted(self.arguments.items()))
+        self._described = f"{type(self).__name__}({named})"
 
     @property
-    def made(self) -> str:
+    def signature(self) -> str:
         """Class and arguments, and which object it is if it has parameters: what tables differ by."""
-        return f"{self.described} no. {id(self)}" if self._parameters else self.described
+        return f"{self._described} no. {id(self)}" if self._parameters else self._described
+
+    @property
+    def learned(self) -> bool:
+        """Whether it has parameters, those of what it is joined to included."""
+        return next(self.parameters(), None) is not None
 
     @property
     def part(self) -> int:
@@ -158,7 +174,7 @@ class Encoding(nn.Module):
 
         ``grid``: sizes, if the positions are the whole row-major grid of them.
         """
-        return tokens if self.on_tokens is None else self.on_tokens.add(tokens, positions, grid)
+        return tokens if self.token_code is None else self.token_code.add(tokens, positions, grid)
 
     def precompute(
         self, positions: Tensor | PositionTables, like: Tensor, grid: tuple[int, ...] | None = None
@@ -176,13 +192,13 @@ class Encoding(nn.Module):
         """
         if not isinstance(positions, PositionTables):
             positions = with_axis(positions, self.axes)
-            ready = self.prepared(positions, like)
+            ready = self.full_positions(positions, like)
             with without_autocast(like):
-                positions = PositionTables(positions, self.tables(ready, like), self.made)
-        elif positions.made_by not in (None, self.made):
+                positions = PositionTables(positions, self.tables(ready, like), self.signature)
+        elif positions.made_by not in (None, self.signature):
             raise InputError(
-                f"tables of positions were precomputed by {positions.made_by}, not by {self.made}: use the"
-                " encoding that attends, encoding.precompute(positions, q)."
+                f"tables of positions were precomputed by {positions.made_by}, not by {self.signature}: use"
+                " the encoding that attends, encoding.precompute(positions, q)."
             )
         check_grid(grid, positions.positions, self.axes)
         return positions
@@ -212,7 +228,7 @@ class Encoding(nn.Module):
     def encode_keys(self, k: Tensor, positions: Tensor | PositionTables) -> Tensor:
         """Encode keys alone, as before they enter a cache. See ``forward``."""
         self.check_width(k=k)
-        return self.transform(self._spread(k), self.tables_for_keys(self.precompute(positions, k).tables))
+        return self._encoded_keys(k, self.precompute(positions, k))
 
     def forward(
         self,
@@ -223,22 +239,22 @@ class Encoding(nn.Module):
         *,
         layout: Layout = "bhnd",
     ) -> tuple[Tensor, Tensor]:
-        """Encode queries [B, heads, N, streams*d] and keys; dtypes are kept.
+        """Encode queries [B, heads, N, waves_in*d] and keys; dtypes are kept.
 
         ``key_positions``: of the keys, in cross-attention; by default keys are those of the same tokens.
         ``layout``: "bnhd" takes and returns [B, N, heads, ...].
 
         Returns:
             q and k, [B, heads, N, d]; unchanged by an encoding that does not act on them. Grouped keys stay
-            grouped, unless ``by_head``.
+            grouped, unless ``per_head``.
         """
         if heads_last(layout):
             q, k = self.forward(q.transpose(1, 2), k.transpose(1, 2), positions, key_positions)
             return q.transpose(1, 2), k.transpose(1, 2)
         self.check_width(q, k)
         self._look_for_add()
-        of_queries, of_keys = self.places(q, k, positions, key_positions)
-        k = self.transform(self._spread(k), self.tables_for_keys(of_keys.tables))
+        of_queries, of_keys = self.pair_positions(q, k, positions, key_positions)
+        k = self._encoded_keys(k, of_keys)
         return self.transform(q, of_queries.tables), k
 
     def attend(
@@ -261,7 +277,7 @@ class Encoding(nn.Module):
         The keywords are those of ``scaled_dot_product_attention``, where a line here does not say otherwise.
 
         Args:
-            q, k: [B, heads, N, streams*d]; v: [B, heads, N, d]. Keys and values may be grouped, or those of
+            q, k: [B, heads, N, waves_in*d]; v: [B, heads, N, d]. Keys and values may be grouped, or those of
                 other tokens, [B, heads, K, ...].
             positions: see the class.
             key_positions: of the keys, in cross-attention; by default keys are those of the same tokens.
@@ -281,7 +297,7 @@ class Encoding(nn.Module):
         if not enable_gqa and k.shape[-3] != q.shape[-3]:
             raise InputError(f"{k.shape[-3]} heads of keys for {q.shape[-3]} of queries need enable_gqa.")
         self._look_for_add()
-        places = self.places(q, k, positions, key_positions)
+        places = self.pair_positions(q, k, positions, key_positions)
         out = self._attend(self._scaled(q, scale), k, v, places, Masking(attn_mask, dropout_p, is_causal))
         return out.transpose(1, 2) if heads_last(layout) else out
 
@@ -303,7 +319,7 @@ class Encoding(nn.Module):
         """
         self.check_width(q, k)
         self._look_for_add()
-        places = self.places(q, k, positions, key_positions)
+        places = self.pair_positions(q, k, positions, key_positions)
         q = self._scaled(q, scale)
         masking = self._mask(q, k, places, Masking(attn_mask, is_causal=is_causal))
         q, k = self._for_score(q, k, places)
@@ -332,7 +348,7 @@ class Encoding(nn.Module):
         """Causal attention of the last tokens over all tokens so far, with a cache of encoded keys.
 
         Args:
-            q: queries of the last Q tokens, [B, heads, Q, streams*d].
+            q: queries of the last Q tokens, [B, heads, Q, waves_in*d].
             keys: all N keys so far, each encoded by ``encode_keys``, [B, heads, N, d]; may be grouped.
             values: [B, heads, N, d]; may be grouped.
             positions: of all tokens so far, [M, axes] or [B, M, axes]; the last Q are those of the queries.
@@ -355,10 +371,15 @@ class Encoding(nn.Module):
         self, q: Tensor, keys: Tensor, values: Tensor, here: Tensor, there: Tensor | None, mask: Tensor | None
     ) -> Tensor:
         """``decode`` from positions with their axis; ``there`` is ``key_positions``."""
+        masking = Masking(mask, is_causal=True)
+        if self.score_bias is not None:
+            masking = masking.plus(
+                self.score_bias.mask(q, keys, *self.score_bias.of_cache(q, keys, here, there))
+            )
         q = self.encode(q, last_positions(here, q.shape[-2]))
         for cached in (keys, values):
             self.check_width(v=cached)
-        return attention(q, keys, values, Masking(mask, is_causal=True), scale=self.head_dim**-0.5)
+        return attention(q, keys, values, masking, scale=self.head_dim**-0.5)
 
     if TYPE_CHECKING:  # nn.Module declares that a call returns anything
 
@@ -374,10 +395,30 @@ class Encoding(nn.Module):
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """Scores before softmax [B, heads, N, N], divided by √d: ``reference`` and a dot product."""
-        ready, dtype = self.prepared(positions, q), table_dtype(q)
+        ready, dtype = self.full_positions(positions, q), table_dtype(q)
         moved_q = self.reference(q.to(dtype), ready)
-        moved_k = self.reference_for_keys(spread_heads(k, self.heads).to(dtype), ready)
-        return formulas.scores(moved_q, moved_k).to(q.dtype)
+        moved_k = self.reference_keys(spread_heads(k, self.heads).to(dtype), ready)
+        scores = formulas.scores(moved_q, moved_k).to(q.dtype)
+        if self.score_bias is None:
+            return scores
+        return scores + self.score_bias.scores(torch.zeros_like(q), torch.zeros_like(k), positions)
+
+    def shift_keys(self, keys: Tensor, by: float | Tensor) -> Tensor:
+        """Encoded keys as if their positions had been larger by an offset: a cache is moved, not made anew.
+
+        Each shift rounds the keys once more. InputError where scores are not relative, and for waves of keys.
+
+        Args:
+            keys: from ``encode_keys``, [B, heads, N, d].
+            by: one offset [axes] for all, on one axis a number; or one for each key as positions are given.
+        """
+        if not self.relative or self.waves_in > 1:
+            raise InputError(f"keys of {self.name!r} cannot be shifted: encode them anew, encode_keys.")
+        offset = torch.as_tensor(by, device=keys.device)
+        if offset.dim() < 2 and not (self.axes == 1 and offset.numel() > 1):
+            offset = offset.expand(keys.shape[-2], self.axes)
+        positions = Encoding.precompute(self, offset, keys)
+        return self.transform_keys(keys, positions.tables)
 
     def no_weight_decay(self) -> set[str]:
         """Names of parameters without weight decay: all parameters of the encoding."""
@@ -386,36 +427,28 @@ class Encoding(nn.Module):
     # What a subclass defines.
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """The tensors that ``transform`` needs for ``prepared`` positions; called outside autocast."""
+        """The tensors that ``transform`` needs for ``full_positions``; called outside autocast."""
         return ()
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        """Queries or keys [B, heads, N, streams*d] to their encoded form [B, heads, N, d]: the fast path."""
+        """Queries or keys [B, heads, N, waves_in*d] to their encoded form [B, heads, N, d]: the fast path."""
         return x
 
-    def transform_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        """``transform`` up to a rotation that queries and keys share, which cancels in the scores."""
-        return self.transform(x, tables)
-
-    def tables_for_keys(self, tables: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        """The tensors that ``transform`` needs for keys, out of ``tables``; here all, as for queries."""
-        return tables
+    def transform_keys(self, k: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        """``transform`` for keys, where it differs."""
+        return self.transform(k, tables)
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
-        """The reference for ``transform``: x float32 or float64, ``prepared`` positions."""
+        """The reference for ``transform``: x float32 or float64, ``full_positions``."""
         return x
 
-    def reference_for_keys(self, k: Tensor, positions: Tensor) -> Tensor:
-        """The reference for ``transform`` with ``tables_for_keys``."""
+    def reference_keys(self, k: Tensor, positions: Tensor) -> Tensor:
+        """The reference for ``transform_keys``."""
         return self.reference(k, positions)
-
-    def on_ring(self, x: Tensor) -> Tensor:
-        """Queries or keys [..., d] before encoding, in the channels that ``roll`` moves; here, themselves."""
-        return x
 
     # Shared steps.
 
-    def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
+    def full_positions(self, positions: Tensor, like: Tensor) -> Tensor:
         """Positions as ``tables`` and ``reference`` take them, [N, axes] or [B, 1, N, axes].
 
         Checked, 0 for the N - M leading tokens without a position; float64 if ``like`` is float64 and float32
@@ -423,28 +456,22 @@ class Encoding(nn.Module):
         """
         positions = with_axis(positions, self.axes)
         check_positions(positions, like, self.axes)
-        ready = self.exact(positions, like)
-        ready = F.pad(ready, (0, 0, like.shape[-2] - ready.shape[-2], 0))
-        return ready if ready.dim() == 2 else ready.unsqueeze(-3)
-
-    def exact(self, positions: Tensor, like: Tensor) -> Tensor:
-        """Positions in the dtype of ``prepared``; InputError for a fraction where fractions are refused."""
-        if self.real_positions:
-            return positions.to(table_dtype(like))
-        if not are_integers(positions):
+        if not self.real_positions and not are_integers(positions):
             raise InputError(
                 f"encoding {self.name!r} needs integer positions: use 'axial-rope' or 'continuous-roll', or"
                 " positions.round()."
             )
-        return to_integers(positions)
+        ready = positions.to(table_dtype(like)) if self.real_positions else to_integers(positions)
+        ready = F.pad(ready, (0, 0, like.shape[-2] - ready.shape[-2], 0))
+        return ready if ready.dim() == 2 else ready.unsqueeze(-3)
 
-    def places(
+    def pair_positions(
         self,
         q: Tensor,
         k: Tensor,
         positions: Tensor | PositionTables,
         key_positions: Tensor | PositionTables | None,
-    ) -> Places:
+    ) -> PairPositions:
         """``precompute`` for queries and keys."""
         if key_positions is not None:  # without what a subclass keeps for pairs of the same tokens
             return Encoding.precompute(self, positions, q), Encoding.precompute(self, key_positions, k)
@@ -460,25 +487,26 @@ class Encoding(nn.Module):
         """Queries whose scores, divided by √d, are scale·q·k."""
         return q if scale is None else q * (scale * math.sqrt(self.head_dim))
 
-    def _spread(self, k: Tensor) -> Tensor:
-        """Keys [B, groups, N, ...] as ``transform`` takes them: for all heads if ``by_head``."""
-        return spread_heads(k, self.heads) if self.by_head else k
+    def _encoded_keys(self, k: Tensor, of_keys: PositionTables) -> Tensor:
+        """Keys [B, groups, N, ...], encoded: for all heads if ``per_head``."""
+        return self.transform_keys(spread_heads(k, self.heads) if self.per_head else k, of_keys.tables)
 
-    def _for_score(self, q: Tensor, k: Tensor, places: Places) -> tuple[Tensor, Tensor]:
+    def _for_score(self, q: Tensor, k: Tensor, places: PairPositions) -> tuple[Tensor, Tensor]:
         """Queries and keys, encoded for a dot product."""
-        of_queries, of_keys = places
-        k = self.transform_for_score(self._spread(k), self.tables_for_keys(of_keys.tables))
-        return self.transform_for_score(q, of_queries.tables), k
+        k = self._encoded_keys(k, places[1])  # first: the order in which gradients of tables are added up
+        return self.transform(q, places[0].tables), k
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, places: Places, masking: Masking) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, places: PairPositions, masking: Masking) -> Tensor:
         """``attend`` after its checks."""
         masking = self._mask(q, k, places, masking)
         q, k = self._for_score(q, k, places)
         return attention(q, k, v, masking, scale=self.head_dim**-0.5)
 
-    def _mask(self, q: Tensor, k: Tensor, places: Places, masking: Masking) -> Masking:
+    def _mask(self, q: Tensor, k: Tensor, places: PairPositions, masking: Masking) -> Masking:
         """``masking`` with the bias that this encoding adds to scores."""
-        return masking
+        if self.score_bias is None:
+            return masking
+        return masking.plus(self.score_bias.mask(q, k, *(of.positions for of in places)))
 
     def check_width(self, q: Tensor | None = None, k: Tensor | None = None, v: Tensor | None = None) -> None:
         """Refuse another number of heads (keys and values may be grouped) and other widths of q and k."""
@@ -497,11 +525,11 @@ class Encoding(nn.Module):
                     " the heads, transpose(1, 2); keys and values may have a number of heads that divides"
                     " this one."
                 )
-            if x is not v and x.shape[-1] != self.streams * self.head_dim:
-                streams = f"streams={self.streams} of " if self.streams > 1 else ""
+            if x is not v and x.shape[-1] != self.waves_in * self.head_dim:
+                waves = f"{self.waves_in} waves of " if self.waves_in > 1 else ""
                 raise InputError(
                     f"queries or keys have {x.shape[-1]} channels: encoding {self.name!r} was built for"
-                    f" {streams}head_dim={self.head_dim}."
+                    f" {waves}head_dim={self.head_dim}."
                 )
 
     def _look_for_add(self) -> None:
@@ -516,7 +544,7 @@ class Encoding(nn.Module):
         )
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{name}={value!r}" for name, value in sorted(self.arguments.items()))
+        return ", ".join(f"{name}={reprlib.repr(value)}" for name, value in sorted(self.arguments.items()))
 
 
 def heads_last(layout: Layout) -> bool:

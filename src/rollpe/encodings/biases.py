@@ -14,9 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from rollpe import formulas
-from rollpe.encodings.base import Encoding, Places, PositionTables, Shape
+from rollpe.encodings.base import Encoding, PairPositions, PositionTables, Shape
 from rollpe.encodings.positions import (
-    check_positions,
     constant,
     grid_positions,
     last_positions,
@@ -24,7 +23,7 @@ from rollpe.encodings.positions import (
     with_axis,
 )
 from rollpe.encodings.registry import register
-from rollpe.encodings.sdpa import Masking, as_bias, attention, spread_heads, table_dtype
+from rollpe.encodings.sdpa import Masking, attention, spread_heads, table_dtype
 from rollpe.errors import InputError, check_whole
 
 
@@ -37,7 +36,7 @@ class ScoreBias(Encoding):
 
     acts_on = "scores"
     real_positions = False
-    learned = True
+    joins = True  # to a rotation, by "+": its bias depends on positions and nothing else
 
     def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         """The bias on q·k/√d.
@@ -76,32 +75,35 @@ class ScoreBias(Encoding):
     def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
         """The reference scores of tokens that have a position.
 
-        q, k [B, heads, M, d] and offsets Δ [axes, M, M] or [B, axes, M, M], as ``exact`` → [B, heads, M, M].
+        q, k [B, heads, M, d] and offsets Δ [axes, M, M] or [B, axes, M, M] → [B, heads, M, M].
         """
         raise TypeError(f"{type(self).__name__} does not define biased().")
 
-    def shared(self, q: Tensor, k: Tensor, places: Places) -> Tensor:
+    def shared(self, q: Tensor, k: Tensor, places: PairPositions) -> Tensor:
         """``mask``, or what ``precompute`` kept of it."""
         of_queries, of_keys = places
         return self.mask(q, k, of_queries.positions, of_keys.positions)
 
-    def _mask(self, q: Tensor, k: Tensor, places: Places, masking: Masking) -> Masking:
-        mask = self.shared(q, k, places)
-        if masking.attn_mask is not None:
-            mask = mask + as_bias(masking.attn_mask, mask)
-        return masking._replace(attn_mask=mask)
+    def _mask(self, q: Tensor, k: Tensor, places: PairPositions, masking: Masking) -> Masking:
+        return masking.plus(self.shared(q, k, places))
 
-    def _decode(
-        self, q: Tensor, keys: Tensor, values: Tensor, here: Tensor, there: Tensor | None, mask: Tensor | None
-    ) -> Tensor:
-        """InputError for fewer positions than keys without ``key_positions``."""
+    def of_cache(self, q: Tensor, keys: Tensor, here: Tensor, there: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The positions of the last queries and of all keys; see ``decode``.
+
+        InputError for fewer positions than keys without ``key_positions``.
+        """
         if there is None and here.shape[-2] != keys.shape[-2]:
             raise InputError(
                 f"{here.shape[-2]} positions for {keys.shape[-2]} keys: encoding {self.name!r} needs those of"
                 " all keys; give key_positions= too if these are of the queries alone. Leading keys without"
                 " a position have none in key_positions either."
             )
-        there, here = here if there is None else there, last_positions(here, q.shape[-2])
+        return last_positions(here, q.shape[-2]), here if there is None else there
+
+    def _decode(
+        self, q: Tensor, keys: Tensor, values: Tensor, here: Tensor, there: Tensor | None, mask: Tensor | None
+    ) -> Tensor:
+        here, there = self.of_cache(q, keys, here, there)
         return self.attend(q, keys, values, here, key_positions=there, attn_mask=mask, is_causal=True)
 
     def mask(self, q: Tensor, k: Tensor, positions: Tensor, key_positions: Tensor | None = None) -> Tensor:
@@ -117,11 +119,11 @@ class ScoreBias(Encoding):
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
         """``biased`` for tokens that have a position, plain products for the others; [B, heads, N, N]."""
-        positions = with_axis(positions, self.axes)
-        check_positions(positions, q, self.axes)
-        delta = formulas.offsets(self.exact(positions, q).mT)
+        prefix = q.shape[-2] - with_axis(positions, self.axes).shape[-2]
+        marked = self.full_positions(positions, q)[..., prefix:, :]
+        delta = formulas.offsets(marked.squeeze(-3).mT if marked.dim() > 2 else marked.mT)
         k = spread_heads(k, self.heads)
-        prefix, plain = q.shape[-2] - positions.shape[-2], formulas.scores(q, k)
+        plain = formulas.scores(q, k)
         biased = self.biased(q[..., prefix:, :], k[..., prefix:, :], delta)
         below = torch.cat((plain[..., prefix:, :prefix], biased), -1)
         return torch.cat((plain[..., :prefix, :], below), -2)
@@ -146,6 +148,8 @@ class Shaw(ScoreBias):
     Args:
         clip: c, the largest distinguished distance; 16 in the paper.
     """
+
+    joins = False  # its bias depends on the queries
 
     def __init__(self, *, clip: int = 16, **shape: Unpack[Shape]) -> None:
         super().__init__(**shape)
@@ -189,7 +193,7 @@ class Shaw(ScoreBias):
         rows = [self.rows(offsets(place, place))[..., 0] for place in places]
         return [vectors[:, row] for vectors, row in zip(table, rows, strict=True)]
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, places: Places, masking: Masking) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, places: PairPositions, masking: Masking) -> Tensor:
         of_queries, of_keys = places
         if not of_keys.tables or of_keys is not of_queries:
             return super()._attend(q, k, v, places, masking)
@@ -244,7 +248,7 @@ class ShawKV(Shaw):
         tables = super().on_grid(grid, like)
         return (*tables, *self.by_place(self.values, grid)) if tables else ()
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, places: Places, masking: Masking) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, places: PairPositions, masking: Masking) -> Tensor:
         of_queries, of_keys = places
         if of_keys.tables and of_keys is of_queries:
             columns, values = of_keys.tables[0], of_keys.tables[1 + self.axes :]
@@ -366,7 +370,6 @@ class Alibi(ScoreBias):
     """
 
     real_positions = True
-    learned = False
 
     def precompute(
         self, positions: Tensor | PositionTables, like: Tensor, grid: tuple[int, ...] | None = None
@@ -377,7 +380,7 @@ class Alibi(ScoreBias):
             return precomputed
         return precomputed._replace(tables=(self.mask(like, like, precomputed.positions),))
 
-    def shared(self, q: Tensor, k: Tensor, places: Places) -> Tensor:
+    def shared(self, q: Tensor, k: Tensor, places: PairPositions) -> Tensor:
         of_queries, of_keys = places
         known = of_queries.tables if of_queries is of_keys else ()
         return known[0].to(q.dtype) if known else super().shared(q, k, places)

@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from rollpe import formulas
 from rollpe.encodings.base import Encoding, Shape
+from rollpe.encodings.frequencies import geometric
 from rollpe.encodings.positions import (
     check_grid,
     check_positions,
+    constant,
     grid_positions,
     scale_positions,
     with_axis,
@@ -120,15 +122,17 @@ class Sinusoidal(TokenCode):
     def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
         pairs = like.shape[-1] // self.axes // 2
         p = positions.to(table_dtype(like))
-        i = torch.arange(pairs, dtype=p.dtype, device=p.device)
-        angles = p[..., None] * self.base ** (-i / pairs)  # [..., M, axes, pairs]
+        omega = constant(geometric, pairs, self.base, device=p.device, dtype=p.dtype)
+        angles = p[..., None] * omega  # [..., M, axes, pairs]
         waves = self.scale * torch.stack((angles.sin(), angles.cos()), -1).flatten(-3)
         return F.pad(waves, (0, like.shape[-1] - waves.shape[-1]))
 
     def code(self, positions: Tensor) -> Tensor:
         channels = self.heads * self.head_dim
         c = channels // self.axes // 2 * 2
-        waves = torch.cat([formulas.sinusoids(p, c, self.base) for p in positions.cpu().unbind(-1)], -1)
+        waves = torch.cat(
+            [formulas.sinusoids(p, geometric(c // 2, self.base)) for p in positions.cpu().unbind(-1)], -1
+        )
         return self.scale * F.pad(waves, (0, channels - waves.shape[-1]))
 
 
@@ -149,8 +153,6 @@ class Learned(TokenCode):
             calls ``add`` that often; ``create_vit`` and ``create_decoder`` do. LaPE (Yu et al., 2022) also
             adds its code in each block, through a norm of its own.
     """
-
-    learned = True
 
     def __init__(self, *, std: float = 0.02, every_block: bool = False, **shape: Unpack[Shape]) -> None:
         super().__init__(**shape)

@@ -1,4 +1,4 @@
-"""LieRE: rotations in planes that are learned."""
+"""Rotations that need not commute: LieRE, in planes that are learned, and rotation of the sphere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from rollpe import formulas
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.registry import register
-from rollpe.errors import InputError
+from rollpe.encodings.rotary import cycle
+from rollpe.errors import InputError, check_positive
 
 SQUARINGS = 12
 """Squarings in a compiled exponential, enough for angles up to 2^12 radians."""
@@ -51,6 +52,74 @@ def exponential(skew: Tensor) -> Tensor:
     return (power + one).view(skew.shape).masked_fill(needed > room, math.nan)
 
 
+@register("spherical-rope")
+class SphericalRope(Encoding):
+    """Rotation of channel triplets, by yaw and by roll (van de Geijn et al., 2025, section 4, appendix G).
+
+    The source: triplet d becomes Y(ω_d p_x) R(ω_d p_y) z_d with yaw and roll matrices and
+    ω_d = 100^(-2d/D), D the number of triplets, positions running from -π to π across the image. Our
+    reading: yaw turns the first two channels of a triplet and roll the last two,
+
+        Y(α) = [[cos α, -sin α, 0], [sin α, cos α, 0], [0, 0, 1]],
+        R(β) = [[1, 0, 0], [0, cos β, -sin β], [0, sin β, cos β]];
+
+    roll comes first, as the formula says (a figure's caption has x first); x is axis 1 and y axis 0; and the
+    span of 2π is G tokens, not G - 1 (see uniform-rope): ω_d = base^(-d/D)·2π/G_a with base = 100² = 10000.
+    Y and R do not commute, so the scores are not relative. Yet a shift along x, the outer rotation, changes
+    nothing, and one along y amounts to a fixed rotation of all queries and keys, which their projections
+    can undo: where positions start does not matter to what can be learned.
+
+    No parameters (the source also has a learned variant, absent here); any real position; norm preserving;
+    two axes. Channels beyond the last triplet carry no position. Cost: 8 multiplications and 4 additions per
+    triplet. dtype as in ``Rotary``.
+
+    Args:
+        base: ratio of the fastest to the slowest possible speed.
+        frequency: ω_0 in radians per token on both axes, in place of one cycle across ``grid``.
+    """
+
+    acts_on = "scores"
+    relative = False
+
+    def __init__(
+        self, *, base: float = 10000.0, frequency: float | None = None, **shape: Unpack[Shape]
+    ) -> None:
+        super().__init__(**shape)
+        if self.axes != 2:
+            raise InputError(f"encoding 'spherical-rope' has two axes, not axes={self.axes}: use 'lie'.")
+        if self.head_dim < 3:
+            raise InputError(f"head_dim={self.head_dim} holds no channel triplet: use at least 3.")
+        self.triplets = self.head_dim // 3
+        check_positive(base=base)
+        self.base = float(base)
+        self.frequency = frequency
+        self.turns = tuple(2 * math.pi / size for size in cycle(self.name, self.grid, 2, frequency))
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Cosines and sines of roll and yaw, [..., N, 2, triplets]."""
+        d = torch.arange(self.triplets, dtype=positions.dtype, device=positions.device)
+        angles = times_axis(positions, self.turns)[..., None] * self.base ** (-d / self.triplets)
+        return angles.cos(), angles.sin()
+
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        (cos_roll, cos_yaw), (sin_roll, sin_yaw) = (table.unbind(-2) for table in tables)
+        a, b, c = x[..., : 3 * self.triplets].unflatten(-1, (-1, 3)).unbind(-1)
+        b, c = b * cos_roll - c * sin_roll, b * sin_roll + c * cos_roll
+        a, b = a * cos_yaw - b * sin_yaw, a * sin_yaw + b * cos_yaw
+        rotated = torch.stack((a, b, c), -1).flatten(-2).to(x.dtype)
+        return torch.cat((rotated, x[..., 3 * self.triplets :]), -1)
+
+    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
+        d, m = torch.arange(self.triplets).to(x), 3 * self.triplets
+        omega = x.new_tensor(self.turns)[:, None] * self.base ** (-d / self.triplets)
+        return torch.cat((formulas.spherical_rope(x[..., :m], positions, omega), x[..., m:]), -1)
+
+
+def times_axis(positions: Tensor, factors: tuple[float, ...]) -> Tensor:
+    """Positions [..., axes] times one number for each axis, without a copy from the host."""
+    return torch.stack([positions[..., axis] * factor for axis, factor in enumerate(factors)], -1)
+
+
 @register("lie")
 class Lie(Encoding):
     """LieRE, rotation by learned generators (Ostmeier et al., 2024, section 4).
@@ -77,8 +146,7 @@ class Lie(Encoding):
 
     acts_on = "scores"
     relative = False
-    learned = True
-    by_head = True
+    per_head = True
     exponential = staticmethod(exponential)
 
     def __init__(

@@ -40,6 +40,35 @@ def scale_positions(positions: Tensor, shown: tuple[int, ...], built: tuple[int,
     return torch.stack([(p + 0.5) * (b / s) - 0.5 for p, s, b in axes], -1)
 
 
+def jitter(
+    positions: Tensor,
+    shift: float = 0.0,
+    scale: float = 1.0,
+    rescale: float = 1.0,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Positions [..., axes], shifted and stretched at random while a model trains, alike for all tokens.
+
+    p_a ↦ r s_a (p_a + t_a): t_a uniform in ±``shift``; s_a of each axis and r of all with logarithms uniform
+    within those of 1/``scale`` … ``scale`` and 1/``rescale`` … ``rescale``. For encodings of real
+    positions; to one that is relative, the shift says nothing. Source: code of DINOv3, whose positions run
+    from -1 to 1.
+    """
+    if not (shift >= 0 and scale >= 1 and rescale >= 1):
+        raise InputError(f"shift={shift} must be 0 or more, scale={scale} and rescale={rescale} 1 or more.")
+    positions = positions if positions.is_floating_point() else positions.float()
+
+    def drawn(reach: float, *shape: int) -> Tensor:
+        return positions.new_empty(shape).uniform_(-reach, reach, generator=generator)
+
+    axes = positions.shape[-1]
+    if shift:
+        positions = positions + drawn(shift, axes)
+    if scale > 1:
+        positions = positions * drawn(math.log(scale), axes).exp()
+    return positions * drawn(math.log(rescale), 1).exp() if rescale > 1 else positions
+
+
 def checked_grid(grid: Sequence[int], axes: int | None = None) -> tuple[int, ...]:
     """The sizes of a grid as a tuple, one for each of ``axes`` if given; InputError for other values."""
     whole = isinstance(grid, Sequence) and all(isinstance(size, Integral) and size >= 1 for size in grid)
@@ -152,6 +181,7 @@ def constant(make: Callable[..., Tensor], *args: Any, device: torch.device, dtyp
 _finite: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _integral: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _spans: WeakIdKeyDictionary = WeakIdKeyDictionary()
+_farthest: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _grids: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
@@ -207,6 +237,20 @@ def spans(positions: Tensor) -> list[float] | None:
             return None
 
     return _remembered(_spans, positions, ask, None)
+
+
+def farthest(positions: Tensor) -> float | None:
+    """The largest distance of a position from 0, on any axis; cached, and None as in ``spans``."""
+    if _unknown(positions) or not positions.numel():
+        return None
+
+    def ask() -> float | None:
+        try:
+            return positions.detach().abs().max().item()
+        except RuntimeError:  # a tracer's or vmap's stand-in
+            return None
+
+    return _remembered(_farthest, positions, ask, None)
 
 
 def _unknown(positions: Tensor) -> bool:

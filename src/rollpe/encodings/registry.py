@@ -22,7 +22,7 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, Unpack, get_args, get_origin, get_type_hints, overload
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.errors import InputError, hint
@@ -85,7 +85,7 @@ def _owners(name: str) -> dict[str, tuple[str, str]]:
     """The options of an encoding, each with the part that takes it and its name there."""
     owners = [
         (part, option)
-        for part in split_name(name)
+        for part in parts_of(name)
         for option, parameter in _signature(ENCODINGS[part].__init__).parameters.items()
         if option not in _COMMON and parameter.kind is not parameter.VAR_KEYWORD
     ]
@@ -93,30 +93,41 @@ def _owners(name: str) -> dict[str, tuple[str, str]]:
     return {option if times[option] == 1 else f"{part}.{option}": (part, option) for part, option in owners}
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """Split a name into its token encoding and its score encoding; an absent one is ``"none"``.
+def parts_of(name: str) -> list[str]:
+    """The encodings that a name joins: first the one of tokens, then the bias, then the rotation of scores.
 
-    ``"roll"`` is ("none", "roll"), ``"learned+roll"`` is ("learned", "roll"). An unknown name or two
-    encodings of the same kind raise InputError.
+    InputError for an unknown name, and for two of a kind.
     """
-    kinds = {"tokens": "none", "scores": "none"}
-    parts = name.split("+")
-    for part in parts:
+    kinds: dict[str, str] = {}
+    names = name.split("+")
+    for part in names:
         if part not in ENCODINGS:
             raise InputError(
                 f"unknown encoding {part!r}.{_hint(part, ENCODINGS)} Choose from {', '.join(ENCODINGS)},"
                 " or join one for tokens and one for scores, as in 'learned+roll'."
             )
-        kind = ENCODINGS[part].acts_on
-        if len(parts) > 1 and (kind == "nothing" or kinds[kind] != "none"):
+        kind = "bias" if getattr(ENCODINGS[part], "joins", False) else ENCODINGS[part].acts_on
+        if len(names) > 1 and (kind == "nothing" or kind in kinds):
+            kinds_of = {n: "bias" if getattr(e, "joins", False) else e.acts_on for n, e in ENCODINGS.items()}
+            codes, biases = (", ".join(n for n, k in kinds_of.items() if k == w) for w in ("tokens", "bias"))
             raise InputError(
-                f"encoding {name!r} does not combine: join one that acts on tokens"
-                f" ({', '.join(n for n, e in ENCODINGS.items() if e.acts_on == 'tokens')})"
-                " with one that acts on scores."
+                f"encoding {name!r} does not combine: join one that acts on tokens ({codes}), one that adds a"
+                f" bias to the scores ({biases}), and one other that acts on scores."
             )
-        if kind != "nothing":
-            kinds[kind] = part
-    return kinds["tokens"], kinds["scores"]
+        kinds[kind] = part
+    return [kinds[kind] for kind in ("nothing", "tokens", "bias", "scores") if kind in kinds]
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """Split a name into its token encoding and its encoding of scores; an absent one is ``"none"``.
+
+    ``"roll"`` is ("none", "roll"), ``"learned+alibi+rope"`` is ("learned", "alibi+rope"). An unknown name or
+    encodings that do not combine raise InputError.
+    """
+    parts = parts_of(name)
+    if ENCODINGS[parts[0]].acts_on == "tokens":
+        return parts[0], "+".join(parts[1:]) or "none"
+    return "none", "+".join(parts)
 
 
 def checked_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,6 +164,7 @@ _KINDS = {
     tuple[int, ...]: "a list of integers",
     tuple[float, ...]: "a list of finite numbers",
     type(None): "null",
+    Tensor: "a tensor",
 }
 
 
@@ -160,7 +172,7 @@ def _described(kind: Any) -> str:
     """An annotation in words."""
     if get_origin(kind) is Literal:
         return f"one of {', '.join(map(str, get_args(kind)))}"
-    return _KINDS.get(kind, str(kind))
+    return "a function" if get_origin(kind) is Callable else _KINDS.get(kind, str(kind))
 
 
 def _hint(name: str, known: Collection[str]) -> str:
@@ -187,6 +199,8 @@ def _fitted(value: Any, kind: Any) -> Any:
         return float(value) if finite else _MISFIT
     if kind in _KINDS:
         return value if isinstance(value, kind) else _MISFIT
+    if get_origin(kind) is Callable:
+        return value if callable(value) else _MISFIT
     return value
 
 
@@ -216,11 +230,9 @@ def changed_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def split_options(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options for the token encoding and for the score encoding of a name, checked (``checked_options``)."""
     options, owners = checked_options(name, options), _owners(name)
-    on_tokens, on_scores = (
-        {owners[key][1]: value for key, value in options.items() if owners[key][0] == part}
-        for part in split_name(name)
-    )
-    return on_tokens, on_scores
+    names = [{owner: key for key, owner in _owners(part).items()} for part in split_name(name)]
+    codes, rest = ({own[owners[k]]: v for k, v in options.items() if owners[k] in own} for own in names)
+    return codes, rest
 
 
 @overload
@@ -271,22 +283,35 @@ def create_encoding(
         meant = [f" Write {ELSEWHERE[option]}= for {option}=." for option in options if option in ELSEWHERE]
         raise InputError(f"encoding {name!r} needs head_dim= and heads=.{''.join(meant)}")
     if axes is None and grid is None:
-        axes = min(ENCODINGS[part].usual_axes for part in split_name(name))
+        tables = [v for v in options.values() if isinstance(v, Tensor) and v.dim() > 1]
+        axes = tables[0].shape[-1] if tables else min(ENCODINGS[part].usual_axes for part in parts_of(name))
     shape: Any = {"head_dim": head_dim, "heads": heads, "axes": axes, "grid": grid}
-    parts = zip(split_name(name), split_options(name, options), strict=True)
-    built = [ENCODINGS[part](**shape, **part_options) for part, part_options in parts if part != "none"]
-    if len(built) == 2:
-        return joined(*built)
-    return built[0] if built else ENCODINGS["none"](**shape)
+    options, owners = checked_options(name, options), _owners(name)
+    return joined(
+        *(
+            ENCODINGS[part](**shape, **{owners[k][1]: v for k, v in options.items() if owners[k][0] == part})
+            for part in parts_of(name)
+        )
+    )
 
 
-def joined(on_tokens: Encoding, on_scores: Encoding) -> Encoding:
-    """The encoding of the scores, which also adds that of the tokens, as in ``"learned+axial-rope"``."""
-    on_scores.on_tokens = on_tokens
-    on_scores.acts_on, on_scores.relative = "both", False
-    on_scores.real_positions &= on_tokens.real_positions
-    on_scores.learned |= on_tokens.learned
-    return on_scores
+def joined(*parts: Encoding) -> Encoding:
+    """The last one, which also adds the others: a code to the tokens, a bias to the scores."""
+    *others, encoding = parts
+    for other in others:
+        encoding.real_positions &= other.real_positions
+        if other.acts_on == "tokens":
+            encoding.token_code, encoding.acts_on, encoding.relative = other, "both", False
+            encoding.register_load_state_dict_pre_hook(_renamed)
+        else:
+            encoding.score_bias, encoding.relative = other, encoding.relative and other.relative
+    return encoding
+
+
+def _renamed(encoding: nn.Module, state: dict[str, Any], prefix: str, *_: object) -> None:
+    """Read weights that were saved when ``token_code`` was ``on_tokens``."""
+    for name in [name for name in state if name.startswith(f"{prefix}on_tokens.")]:
+        state[f"{prefix}token_code.{name.removeprefix(f'{prefix}on_tokens.')}"] = state.pop(name)
 
 
 def no_weight_decay(model: nn.Module) -> set[str]:
@@ -341,7 +366,7 @@ def outside_files(encoding: str) -> list[Path]:
     A class defined in an interpreter has none.
     """
     files = set()
-    for part in split_name(encoding):
+    for part in parts_of(encoding):
         if ENCODINGS[part].__module__.partition(".")[0] != "rollpe":
             try:
                 files.add(Path(inspect.getfile(ENCODINGS[part])))

@@ -14,77 +14,24 @@ import math
 import warnings
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from functools import partial, reduce
-from typing import Unpack
+from functools import partial
+from typing import Any, Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from rollpe import ring
-from rollpe.encodings.base import Encoding, Shape
+from rollpe.encodings.base import Encoding, PairPositions, Shape
+from rollpe.encodings.channels import gather, rotate
 from rollpe.encodings.positions import constant, spans, with_axis
 from rollpe.encodings.registry import register
-from rollpe.encodings.rotary import rotate
+from rollpe.encodings.rotary import Rotary
 from rollpe.encodings.sdpa import table_dtype
 from rollpe.errors import InputError, check_choice, check_whole
 from rollpe.names import Nyquist, WaveScale
 
 DIRECTIONS = (1, -1)
-
-
-class _Gather(torch.autograd.Function):
-    """Sum of W streams, each with its channels reordered: out[..., c] = Σ_w x[..., w, index[..., w, c]].
-
-    The gradient of a plain gather is a scatter; with the inverse of the order it is a gather, which a
-    compiler fuses with its neighbors and which needs no atomic additions.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, index: Tensor, inverse: Tensor, streams: int) -> Tensor:
-        parts = zip(x.chunk(streams, -1), index.chunk(streams, -1), strict=True)
-        return reduce(torch.add, [take(part, place) for part, place in parts])
-
-    @staticmethod
-    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor, int], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[2])
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        return take(gradient, *ctx.saved_tensors), None, None, None
-
-
-class _ForwardGather(_Gather):
-    """With forward-mode derivatives, a rule that a compiler refuses."""
-
-    @staticmethod
-    def setup_context(ctx, inputs: tuple[Tensor, Tensor, Tensor, int], output: Tensor) -> None:
-        ctx.save_for_backward(inputs[2])
-        ctx.save_for_forward(*inputs[1:3])
-        ctx.streams = inputs[3]
-
-    @staticmethod
-    def jvp(ctx, tangent: Tensor, *_: None) -> Tensor:
-        index, inverse = ctx.saved_tensors
-        return gather(tangent, index, inverse, ctx.streams)
-
-
-def gather(x: Tensor, index: Tensor, inverse: Tensor, streams: int = 1) -> Tensor:
-    """x [..., streams*d], by permutations of d channels [..., streams*d] and their inverses, to [..., d]."""
-    if streams == 1 and not (x.requires_grad and torch.is_grad_enabled()):
-        return take(x, index)
-    rule = _Gather if torch.compiler.is_compiling() else _ForwardGather
-    return rule.apply(x, index, inverse, streams)
-
-
-def take(x: Tensor, index: Tensor) -> Tensor:
-    """x[..., index[..., c]] of x [B, heads, N, d] and index [N, c] or [B, 1, N, c]; eager in memory order."""
-    if torch.compiler.is_compiling() or x.dim() != 4 or x.stride(1) > x.stride(2):
-        return x.gather(-1, index.expand(*x.shape[:-1], -1))
-    x, index = x.transpose(1, 2), index.unsqueeze(-2) if index.dim() == 2 else index.transpose(1, 2)
-    return x.gather(-1, index.expand(*x.shape[:-1], -1)).transpose(1, 2)
 
 
 class _OnRings(Encoding):
@@ -104,8 +51,8 @@ class _OnRings(Encoding):
         if self.grid is not None:
             self.warn_of_aliasing([size - 1 for size in self.grid])
 
-    def prepared(self, positions: Tensor, like: Tensor) -> Tensor:
-        ready = super().prepared(positions, like)
+    def full_positions(self, positions: Tensor, like: Tensor) -> Tensor:
+        ready = super().full_positions(positions, like)
         self.look_at(with_axis(positions, self.axes))
         return ready
 
@@ -305,32 +252,53 @@ class TwistedRoll(Roll):
         return ring.axial_roll(x, shifts, 2 * self.rings[0], pair)
 
 
-class _InFourierBasis:
-    """Mixin of encodings that rotate the Fourier coordinates of rings of ``width`` channels."""
+class _InFourierBasis(Rotary):
+    """Base of encodings that rotate the Fourier coordinates of rings of ``width`` channels.
 
-    head_dim: int
-    axes: int
-    width: int
+    The first coordinate pairs turn by ``angles``; after them each axis may have one ``lone`` coordinate that
+    is multiplied by a number; all others rest.
+    """
 
+    width: Any  # n
     _rings: int = 1  # on the channels of one axis
     _twisted: bool = False  # whether what leaves a ring comes back with its sign reversed
 
     def rotary_basis(self, device: torch.device | None = None, dtype: torch.dtype | None = None) -> Tensor:
         """The orthogonal matrix [d, d] from channels to Fourier coordinates, see ``fourier_basis``."""
-        return constant(
-            fourier_basis,
-            self.head_dim,
-            self.axes,
-            self.width,
-            self._rings,
-            self._twisted,
-            device=device or torch.device("cpu"),
-            dtype=dtype or torch.float32,
-        )
+        kind = self.head_dim, self.axes, self.width, self._rings, self._twisted
+        device, dtype = device or torch.device("cpu"), dtype or torch.float32
+        return constant(fourier_basis, *kind, device=device, dtype=dtype)
+
+    def modes(self, device: torch.device, dtype: torch.dtype) -> Tensor:
+        """Mode numbers k of the coordinate pairs of one axis; see ``ring_modes``."""
+        return constant(ring_modes, self.width, self._rings, self._twisted, device=device, dtype=dtype)
+
+    def lone(self, positions: Tensor) -> Tensor | None:
+        """Factors [..., N, axes] of the coordinates without a partner; None for 1."""
+        return None
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Cosines and sines [..., N, d // 2], and factors [..., N, d] if there are lone coordinates.
+
+        The cosines of 1 and sines of 0 of resting pairs let ``rotate`` pass once over an even head, and
+        x·1 - y·0 = x exactly in every dtype if y is finite.
+        """
+        angles, lone = self.angles(positions, like), self.lone(positions)
+        rest = (0, self.head_dim // 2 - angles.shape[-1])
+        cos, sin = F.pad(angles.cos(), rest, value=1.0), F.pad(angles.sin(), rest)
+        if lone is None:
+            return cos, sin
+        before = 2 * angles.shape[-1]
+        after = self.head_dim - before - lone.shape[-1]
+        return cos, sin, F.pad(lone.to(cos.dtype), (before, after), value=1.0)
+
+    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+        turned = rotate(x, *tables[:2])
+        return turned if len(tables) == 2 else (turned * tables[2]).to(x.dtype)
 
 
 @register("continuous-roll")
-class ContinuousRoll(_InFourierBasis, _OnRings):
+class ContinuousRoll(_OnRings, _InFourierBasis):
     """RollPE on real positions (the paper's Eq. 5 and 7): S(p) = exp(p A / λ), A = log S.
 
     S(p) multiplies the k-th Fourier coefficient of the ring by e^{2πi k p / (λ n)}, with k centered on 0.
@@ -388,27 +356,34 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
         self.direction = direction
         self._rings = 2 if nyquist == "paired" else 1
         self._twisted = nyquist == "twist" and self.width % 2 == 0
-        self.relative = self.preserves_norm = nyquist != "cosine" or self.width % 2 == 1
+        self.fading = nyquist == "cosine" and self.width % 2 == 0
+        self.relative = not self.fading
         self.set_periods([abs(wavelength) * self.width * (2 if self._twisted else 1)] * self.axes)
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """The basis [d, d], and the tables of ``turning``."""
+    def angles(self, positions: Tensor, like: Tensor) -> Tensor:
         period = self.wavelength * self.width
-        kind = self.width, self._rings, self._twisted
-        k = constant(ring_modes, *kind, device=positions.device, dtype=positions.dtype)
-        turns = torch.remainder(positions[..., None] * (self.direction * k), period) / period
-        modes = (2 * math.pi * turns).flatten(-2)  # [..., N, axes * modes]
-        fading = self.nyquist == "cosine" and self.width % 2 == 0
-        lone = torch.cos(math.pi / self.wavelength * positions) if fading else None
-        return self.rotary_basis(like.device, like.dtype), *turning(modes, lone, self.head_dim)
+        k = self.direction * self.modes(positions.device, positions.dtype)
+        turns = torch.remainder(positions[..., None] * k, period) / period
+        return (2 * math.pi * turns).flatten(-2)  # [..., N, axes * modes]
 
-    def transform_for_score(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
+    def lone(self, positions: Tensor) -> Tensor | None:
+        return torch.cos(math.pi / self.wavelength * positions) if self.fading else None
+
+    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
+        """Those of ``_InFourierBasis``, then the basis [d, d]."""
+        return *super().tables(positions, like), self.rotary_basis(like.device, like.dtype)
+
+    def in_basis(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         """x in the Fourier basis, turned."""
-        basis, *turns = tables
-        return turn(x @ basis.T, *turns)
+        return super().transform(x @ tables[-1].T, tables[:-1])
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        return (self.transform_for_score(x, tables) @ tables[0]).to(x.dtype)
+        return (self.in_basis(x, tables) @ tables[-1]).to(x.dtype)
+
+    def _for_score(self, q: Tensor, k: Tensor, places: PairPositions) -> tuple[Tensor, Tensor]:
+        """In the Fourier basis, which queries and keys share."""
+        k = self.in_basis(k, places[1].tables)
+        return self.in_basis(q, places[0].tables), k
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         out = x.clone()
@@ -422,7 +397,7 @@ class ContinuousRoll(_InFourierBasis, _OnRings):
 class MultiplexedRoll(Roll):
     """Multiplexed RollPE (the paper's Eq. 11–12): a sum of W rolls at different speeds.
 
-    Queries and keys arrive as W streams, [B, heads, N, W·d] with the waves one after another, and leave as
+    Queries and keys arrive as W waves, [B, heads, N, W·d] one after another, and leave as
     Σ_w S^{s_w p} x^(w), [B, heads, N, d]. Cross terms between waves make the score depend on absolute
     positions; the wave of speed s has period n / gcd(s, n).
 
@@ -439,7 +414,6 @@ class MultiplexedRoll(Roll):
     """
 
     relative = False
-    preserves_norm = False
     width: int
 
     def __init__(
@@ -459,11 +433,10 @@ class MultiplexedRoll(Roll):
         self.speeds = tuple(range(1, waves + 1)) if speeds is None else tuple(speeds)
         if len(self.speeds) != waves or any(int(speed) != speed for speed in self.speeds):
             raise InputError(f"speeds={self.speeds} must be {waves} integers, one for each wave.")
-        self.streams = self.waves = waves
+        self.waves_in = self.waves = waves
         self.scale = scale
         self.factor = factors[scale]
         self.relative = len(set(self.speeds)) == 1  # equal speeds: a plain roll of the sum
-        self.preserves_norm = waves == 1
 
     def source_channels(self, shifts: Tensor) -> Tensor:
         return torch.cat([super(MultiplexedRoll, self).source_channels(s * shifts) for s in self.speeds], -1)
@@ -573,26 +546,23 @@ class RollTwin(_InFourierBasis, Roll):
         split = projection.double().unflatten(0, (self.heads, self.head_dim))
         return torch.einsum("cd,hd...->hc...", basis, split).flatten(0, 1).to(projection.dtype)
 
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        """The tables of ``turning``, each [N, ·] or [B, 1, N, ·]."""
-        shifts = self.direction * positions
-        dtype = table_dtype(like)
-        k = constant(ring_modes, self.width, device=shifts.device, dtype=torch.int64)
-        turns = (shifts[..., None] * k) % self.width
-        angles = (2 * math.pi / self.width * turns.to(dtype)).flatten(-2)
-        lone = (1 - 2 * (shifts % 2)).to(dtype) if self.width % 2 == 0 else None
-        return turning(angles, lone, self.head_dim)
+    def angles(self, positions: Tensor, like: Tensor) -> Tensor:
+        k = self.direction * self.modes(positions.device, torch.int64)
+        turns = (positions[..., None] * k) % self.width
+        return (2 * math.pi / self.width * turns.to(table_dtype(like))).flatten(-2)
 
-    def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
-        return turn(x, *tables)
-
-    def on_ring(self, x: Tensor) -> Tensor:
-        """From Fourier coordinates back to the ring."""
-        return x @ self.rotary_basis(x.device, x.dtype)
+    def lone(self, positions: Tensor) -> Tensor | None:
+        return 1 - 2 * (positions % 2) if self.width % 2 == 0 else None
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         """The roll on the ring, in Fourier coordinates."""
-        return super().reference(self.on_ring(x), positions) @ self.rotary_basis(x.device, x.dtype).T
+        basis = self.rotary_basis(x.device, x.dtype)
+        return Roll.reference(self, x @ basis, positions) @ basis.T
+
+
+def on_ring(encoding: Encoding, x: Tensor) -> Tensor:
+    """Queries or keys [..., d] before encoding, in the channels that ``roll`` moves."""
+    return x @ encoding.rotary_basis(x.device, x.dtype) if isinstance(encoding, RollTwin) else x
 
 
 def twin_state_dict(state: dict[str, Tensor], twin: RollTwin) -> dict[str, Tensor]:
@@ -661,27 +631,6 @@ def fourier_basis(
     unit = torch.eye(head_dim, dtype=wide, device=device)
     rest = [unit[axis * part + rings * n : (axis + 1) * part] for axis in range(axes)]
     return torch.cat((*turning, *lone, *still, *rest, unit[axes * part :])).to(dtype)
-
-
-def turning(angles: Tensor, lone: Tensor | None, channels: int) -> tuple[Tensor, ...]:
-    """Tables for ``turn``: cosines and sines [..., N, pairs], and factors [..., N, channels] if one is not 1.
-
-    Angles [..., N, ·] are those of the first coordinate pairs; ``lone`` [..., N, axes] are the factors of the
-    coordinates after them, which have no partner. All other coordinates rest. Their cosine of 1 and sine of
-    0 let ``rotate`` pass once over an even head, and x·1 - y·0 = x exactly in every dtype if y is finite.
-    """
-    rest = (0, channels // 2 - angles.shape[-1])
-    cos, sin = F.pad(angles.cos(), rest, value=1.0), F.pad(angles.sin(), rest)
-    if lone is None:
-        return cos, sin
-    before = 2 * angles.shape[-1]
-    return cos, sin, F.pad(lone, (before, channels - before - lone.shape[-1]), value=1.0)
-
-
-def turn(x: Tensor, cos: Tensor, sin: Tensor, factors: Tensor | None = None) -> Tensor:
-    """Fourier coordinates x [B, heads, N, d], turned by ``turning``'s tables."""
-    turned = rotate(x, cos, sin)
-    return turned if factors is None else (turned * factors).to(x.dtype)
 
 
 def even_division(channels: int, axes: int) -> tuple[int, ...]:

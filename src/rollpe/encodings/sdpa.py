@@ -17,6 +17,12 @@ class Masking(NamedTuple):
     dropout_p: float = 0.0
     is_causal: bool = False
 
+    def plus(self, bias: Tensor) -> Masking:
+        """The same with a bias on the scores."""
+        if self.attn_mask is not None:
+            bias = bias + as_bias(self.attn_mask, bias)
+        return self._replace(attn_mask=bias)
+
 
 def table_dtype(like: Tensor) -> torch.dtype:
     """The dtype in which angles are computed: float64 for float64 tensors, float32 for all others."""

@@ -94,7 +94,7 @@ def log_weights(name: str, view: str, moved: int, trained: int, **options: int) 
     The query is at position 0 before the move; for ``learned``, in the middle of its table.
     """
     encoding = encoding_of(name, view, trained, **options)
-    q, k = contents(view, encoding.streams)
+    q, k = contents(view, encoding.waves_in)
     here, there = places(view, trained // 2 if name == "learned" else 0, moved)
     if encoding.acts_on == "tokens":
         q, k = (encoding.add(x[:, 0], at)[:, None] for x, at in ((q, here), (k, there)))

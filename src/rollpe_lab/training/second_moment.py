@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rollpe.encodings import Encoding
+from rollpe.encodings.roll import on_ring
 from rollpe.errors import InputError
 from rollpe.ring import real_fourier_basis
 from rollpe_lab.training.recipe import Coordinates
@@ -22,9 +23,10 @@ class QueryKeyAdamW(torch.optim.Optimizer):
 
         g = B ∇,   m ← β₁m + (1 − β₁)g,   v ← β₂v + (1 − β₂)g²,   w ← (1 − ηλ)w − η Bᵀ m̂ / (√v̂ + ε)
 
-    B takes heads to rings (`Encoding.on_ring`) and these to the coordinates; values keep theirs. "ring" takes
-    the mean of g² over the n channels of a ring, for each input, which makes a step that no basis of the ring
-    alters. "fourier" makes the steps of AdamW on the rotary twin. Momentum and decay have no basis.
+    B takes heads to rings (`rollpe.encodings.roll.on_ring`) and these to the coordinates; values keep theirs.
+    "ring" takes the mean of g² over the n channels of a ring, for each input, which makes a step that no
+    basis of the ring alters. "fourier" makes the steps of AdamW on the rotary twin. Momentum and decay have
+    no basis.
 
     groups: as for torch.optim.AdamW, of each layer's ``qkv.weight`` [rows, inputs] and ``qkv.bias`` [rows].
     encoding: of a layer. Its heads are cut into rings of ``part`` channels without a rest (InputError).
@@ -45,7 +47,7 @@ class QueryKeyAdamW(torch.optim.Optimizer):
             raise InputError(
                 f"second_moment={coordinates!r}: {width} channels are no {axes} rings. Use 'channels'."
             )
-        heads = 2 * encoding.heads * encoding.streams  # of queries and keys
+        heads = 2 * encoding.heads * encoding.waves_in  # of queries and keys
         self.shape, self.pooled = (heads, axes, n), coordinates == "ring"
         basis = torch.eye(n, dtype=torch.float64).expand(*self.shape, n)
         if coordinates == "fourier":
@@ -53,7 +55,7 @@ class QueryKeyAdamW(torch.optim.Optimizer):
         if coordinates == "random":
             generator = torch.Generator().manual_seed(SEED)
             basis = torch.linalg.qr(torch.randn(basis.shape, dtype=basis.dtype, generator=generator)).Q
-        to_rings = encoding.on_ring(torch.eye(width, dtype=torch.float64)).mT.view(axes, n, width)
+        to_rings = on_ring(encoding, torch.eye(width, dtype=torch.float64)).mT.view(axes, n, width)
         self.basis = (basis @ to_rings).flatten(1, 2).to(self.param_groups[0]["params"][0])
 
     @torch.no_grad()

@@ -63,7 +63,7 @@ def predictor(model: nn.Module, recipe: Recipe, device: torch.device) -> Callabl
     e = e or NoEncoding(head_dim=64, heads=1, grid=(4, 4))
     grid = e.grid or (4,) * e.axes
     tokens = torch.ones(  # and a class token
-        *(1, e.heads, math.prod(grid) + 1, e.streams * e.head_dim),
+        *(1, e.heads, math.prod(grid) + 1, e.waves_in * e.head_dim),
         dtype=torch.bfloat16 if half else torch.float32,
         device=device,
         requires_grad=True,

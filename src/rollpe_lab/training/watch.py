@@ -17,6 +17,7 @@ from rollpe import topography
 from rollpe.decoder import Decoder
 from rollpe.encodings import Encoding, grid_positions
 from rollpe.encodings.biases import ScoreBias
+from rollpe.encodings.roll import on_ring
 from rollpe.vit import VisionTransformer
 
 Model = VisionTransformer | Decoder
@@ -140,10 +141,10 @@ def gradients(
     for attention, pair in zip(model.attentions, pairs, strict=True):
         encoding, weights = attention.encoding, attention.qkv.weight.grad
         assert weights is not None
-        width = encoding.heads * encoding.streams * encoding.head_dim
+        width = encoding.heads * encoding.waves_in * encoding.head_dim
         for_queries, for_keys = (cast(Tensor, x.grad) for x in pair)
         with torch.no_grad():
-            encoded = encoding(for_queries, for_keys, positions) if encoding.streams == 1 else ()
+            encoded = encoding(for_queries, for_keys, positions) if encoding.waves_in == 1 else ()
         for name, u in zip(("query", "key"), encoded, strict=False):
             u = u[..., -len(positions) :, :].float()
             found.setdefault(f"{name}_coherence", []).append(topography.coherence(u))
@@ -171,7 +172,7 @@ def fewer_waves(model: Model, images: Tensor, labels: Tensor, power: Tensor | No
         images, labels = images[:64], labels[:64]
     encoding = model.attentions[0].encoding
     n, axes = encoding.part, encoding.axes
-    to_rings = encoding.on_ring(torch.eye(encoding.head_dim, device=images.device))  # orthogonal
+    to_rings = on_ring(encoding, torch.eye(encoding.head_dim, device=images.device))  # orthogonal
     if power is None:
         power = -torch.arange(n // 2 + 1.0).expand(len(model.attentions), encoding.heads, axes, -1)
     rank = power.to(images.device).argsort(-1, descending=True).argsort(-1)[:, :, None, None]
@@ -254,5 +255,5 @@ def on_rings(encoding: Encoding, x: Tensor) -> Tensor:
 
     A ring holds all channels of its axis, including those that a narrower ``width`` does not roll.
     """
-    x = encoding.on_ring(x[..., : encoding.head_dim])
+    x = on_ring(encoding, x[..., : encoding.head_dim])
     return x[..., : encoding.axes * encoding.part].unflatten(-1, (encoding.axes, -1))
