@@ -87,7 +87,7 @@ def check_grid(grid: tuple[int, ...] | None, positions: Tensor, axes: int) -> No
         return
     grid = tuple(grid)
     fits = len(grid) == axes and math.prod(grid) == positions.shape[-2]
-    if fits and not _unknown(positions):
+    if fits and not torch.compiler.is_compiling() and not positions.is_meta:
         places = constant(grid_positions, *grid, device=positions.device, dtype=positions.dtype)
         fits = positions is places or _remembered(_grids, positions, partial(_grid, positions), grid) == grid
     if not fits:
@@ -180,90 +180,74 @@ def constant(make: Callable[..., Tensor], *args: Any, device: torch.device, dtyp
 
 _finite: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _integral: WeakIdKeyDictionary = WeakIdKeyDictionary()
-_spans: WeakIdKeyDictionary = WeakIdKeyDictionary()
-_farthest: WeakIdKeyDictionary = WeakIdKeyDictionary()
+_reaches: WeakIdKeyDictionary = WeakIdKeyDictionary()
 _grids: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
 def are_integers(positions: Tensor) -> bool:
-    """Whether every position is an integer.
+    """Whether every position is an integer; True where the values are unknown, see ``_remembered``."""
 
-    On an accelerator the answer costs a synchronization, so it is cached until the tensor changes, for all
-    layers and batches. (Changes of an inference tensor are not detected.) On the meta device, and while a
-    graph is traced or captured, the values are unknown and the answer is True.
-    """
-    if not positions.is_floating_point() or _unknown(positions):
-        return True
-    try:
-        if positions.device.type == "cpu":
-            return torch.equal(positions, positions.round())
-        return _remembered(_integral, positions, lambda: torch.equal(positions, positions.round()), True)
-    except RuntimeError:  # a tracer's or vmap's stand-in
-        return True
+    def ask() -> bool:
+        return torch.equal(positions, positions.round())
+
+    return not positions.is_floating_point() or _remembered(_integral, positions, ask, True)
 
 
 def are_finite(positions: Tensor) -> bool:
-    """Whether no position is infinite or NaN; cached as in ``are_integers``.
+    """Whether no position is infinite or NaN; True where the values are unknown.
 
-    A slice of finite positions costs no synchronization either. Where the values are unknown, the answer is
-    True.
+    A slice of finite positions costs no synchronization either.
     """
-    if not positions.is_floating_point() or _unknown(positions):
-        return True
 
     def ask(x: Tensor) -> bool:
-        try:
-            return bool(x.detach().isfinite().all())
-        except RuntimeError:  # a tracer's or vmap's stand-in
-            return True
+        return bool(x.detach().isfinite().all())
 
     whole = positions if positions._base is None else positions._base
-    return any(_remembered(_finite, x, partial(ask, x), True) for x in (whole, positions))
+    return not positions.is_floating_point() or any(
+        _remembered(_finite, x, partial(ask, x), True) for x in (whole, positions)
+    )
 
 
 def spans(positions: Tensor) -> list[float] | None:
     """The largest distance of two positions [M, axes] or [B, M, axes] of an image, along each axis.
 
-    Cached as in ``are_integers``; None where the values are unknown.
+    None where the values are unknown.
     """
-    if _unknown(positions) or not positions.numel():
-        return None
-
-    def ask() -> list[float] | None:
-        low, high = positions.detach().aminmax(dim=-2)
-        try:
-            return (high - low).reshape(-1, positions.shape[-1]).amax(0).tolist()
-        except RuntimeError:  # a tracer's or vmap's stand-in
-            return None
-
-    return _remembered(_spans, positions, ask, None)
+    ends = _ends(positions)
+    return None if ends is None else (ends[1] - ends[0]).reshape(-1, positions.shape[-1]).amax(0).tolist()
 
 
-def farthest(positions: Tensor) -> float | None:
-    """The largest distance of a position from 0, on any axis; cached, and None as in ``spans``."""
-    if _unknown(positions) or not positions.numel():
-        return None
-
-    def ask() -> float | None:
-        try:
-            return positions.detach().abs().max().item()
-        except RuntimeError:  # a tracer's or vmap's stand-in
-            return None
-
-    return _remembered(_farthest, positions, ask, None)
+def farthest(positions: Tensor) -> float:
+    """The largest distance of a position from 0, on any axis; 0 where the values are unknown."""
+    ends = _ends(positions)
+    return 0.0 if ends is None else ends.abs().max().item()
 
 
-def _unknown(positions: Tensor) -> bool:
-    """Whether the values cannot be looked at."""
-    return torch.compiler.is_compiling() or positions.is_meta
+def _ends(positions: Tensor) -> Tensor | None:
+    """The least and the largest position of each image, [2, (B,) axes], on the CPU."""
+
+    def ask() -> Tensor | None:
+        return torch.stack(positions.detach().aminmax(dim=-2)).cpu() if positions.numel() else None
+
+    return _remembered(_reaches, positions, ask, None)
 
 
 def _remembered(known: WeakIdKeyDictionary, positions: Tensor, ask: Callable[[], T], unknown: T) -> T:
-    """The cached answer for an unchanged tensor, else a new one; ``unknown`` while a graph is captured."""
+    """The cached answer for an unchanged tensor, else a new one.
+
+    On an accelerator an answer costs a synchronization, so it is kept until the tensor changes, for all
+    layers and batches. (There, changes of an inference tensor are not detected.) ``unknown`` on the meta
+    device, and while a graph is traced or captured.
+    """
+    if torch.compiler.is_compiling() or positions.is_meta:
+        return unknown
     version = 0 if positions.is_inference() else positions._version
-    answer = known.get(positions)
+    answer = None if positions.is_inference() and positions.device.type == "cpu" else known.get(positions)
     if answer is None or answer[0] != version:
         if positions.is_cuda and torch.cuda.is_current_stream_capturing():
             return unknown
-        answer = known[positions] = (version, ask())
+        try:
+            answer = known[positions] = (version, ask())
+        except RuntimeError:  # a tracer's or vmap's stand-in
+            return unknown
     return answer[1]

@@ -265,7 +265,7 @@ class XPos(Rotary):
     def full_positions(self, positions: Tensor, like: Tensor) -> Tensor:
         ready = super().full_positions(positions, like)
         reach = self.span * -math.log(torch.finfo(like.dtype).tiny) / math.log(1 + 1 / self.gamma)
-        if (far := farthest(positions)) is not None and far > reach:
+        if (far := farthest(positions)) > reach:
             raise InputError(
                 f"position {far:g} is beyond ±{reach:.0f}, where the factors of 'xpos' leave the range of"
                 f" {like.dtype}: only differences count, so subtract the same number from all positions."
