@@ -51,6 +51,37 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("rotation", ["rope", "xpos", "lie", "twisted-roll", "continuous-roll"])
+@pytest.mark.parametrize("bias", ["alibi", "t5-bias"])
+def test_a_bias_joined_to_a_rotation_is_added_to_its_scores(bias: str, rotation: str) -> None:
+    """In attention, its weights and in decoding, with two tokens without a position, in either order."""
+    sizes = {"head_dim": DIM, "heads": HEADS, "axes": 1}
+    joined = create_encoding(f"{rotation}+{bias}", **sizes).double()
+    apart = {name: create_encoding(name, **sizes).double() for name in (bias, rotation)}
+    apart[rotation].load_state_dict(joined.state_dict(), strict=False)
+    apart[bias].load_state_dict(joined.score_bias.state_dict())
+    (q, k, v), places = qkv(9, seed=1), torch.arange(7)
+    turned = formulas.scores(*apart[rotation](q, k, places)) + apart[bias].mask(q, k, places)
+    torch.testing.assert_close(joined.scores(q, k, places), turned)
+    torch.testing.assert_close(joined.weights(q, k, places), turned.softmax(-1))
+    torch.testing.assert_close(joined.attend(q, k, v, joined.precompute(places, q)), turned.softmax(-1) @ v)
+    full = joined.attend(q, k, v, places, is_causal=True)
+    keys = joined.encode_keys(k, places)
+    last = joined.decode(q[..., 6:, :], keys, v, places[-3:], key_positions=places)
+    torch.testing.assert_close(last, full[..., 6:, :])
+    with pytest.raises(InputError, match="give key_positions="):
+        joined.decode(q[..., 6:, :], keys, v, places[-3:])
+    assert joined.relative == apart[rotation].relative and joined.learned == (len(joined.state_dict()) > 0)
+
+
+@pytest.mark.parametrize("name", ["alibi+t5-bias", "shaw+rope", "shaw-kv+alibi", "roll+rope", "none+alibi"])
+def test_only_one_of_a_kind_is_joined_and_no_bias_that_depends_on_queries(name: str) -> None:
+    with pytest.raises(
+        InputError, match=r"does not combine: .*\(integer, sinusoidal, learned\).*\(t5-bias, alibi\)"
+    ):
+        create_encoding(name, head_dim=DIM, heads=HEADS, axes=1, grid=(4,))
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_shaws_vectors_move_keys_and_values_as_the_formula_says(case: str) -> None:
     """On non-square grids, with dropped patches, and with two tokens that have no position.

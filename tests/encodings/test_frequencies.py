@@ -87,10 +87,11 @@ def test_a_table_of_ones_own_turns_each_pair_by_its_product_with_the_position(na
 def test_a_table_of_ones_own_works_compiled_cached_grouped_saved_and_in_bfloat16(
     name: str, layout: str
 ) -> None:
+    torch.compiler.reset()
     encoding, places, q, k, v = built(name, layout=layout)
     expected = encoding.scores(q, k, places).softmax(-1) @ v
     assert_close(encoding.attend(q, k, v, encoding.precompute(places, q)), expected, atol=1e-5, rtol=0)
-    compiled = torch.compile(encoding.attend, backend="aot_eager", fullgraph=True)
+    compiled = torch.compile(encoding.attend, backend="eager", fullgraph=True)
     assert_close(compiled(q, k, v, places), expected, atol=1e-5, rtol=0)
     buffer = io.BytesIO()
     torch.save(encoding, buffer)

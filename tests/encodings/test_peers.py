@@ -5,6 +5,7 @@ to six digits; their inputs are ``wave``. A docstring says where a convention di
 
 RET: rotary-embedding-torch 0.9.1 (lucidrains), rotary_embedding_torch/rotary_embedding_torch.py.
 XT: x-transformers 2.31.10 (lucidrains), x_transformers/x_transformers.py.
+GG: GoldenGateRoPE2d, jerryxio.ng/posts/nd-rope.
 RV: rope-vit (naver-ai), models/vit_rope.py, commit 04a2ad8.
 HF: transformers. test_oracles.py compares more of its modules, and timm's.
 """
@@ -21,9 +22,10 @@ from timm.layers import pos_embed_sincos as timms
 from torch import Tensor
 from torch.testing import assert_close
 
-from rollpe.encodings import Encoding, create_encoding, grid_positions
-from rollpe.encodings.frequencies import geometric, ntk
-from rollpe.formulas import alibi_slopes
+from rollpe.encodings import Encoding, create_encoding, grid_positions, jitter
+from rollpe.encodings.frequencies import axial, geometric, golden_gate, ntk, sections
+from rollpe.errors import InputError
+from rollpe.formulas import alibi_slopes, rotation_angles
 
 pytestmark = pytest.mark.filterwarnings("ignore:aliased offsets")
 
@@ -45,6 +47,7 @@ RET xpos scores 5: -0.83902 0.298108 0.782495 -1.46464 0.806214
 RET xpos query 4 : -0.704401 -0.56974 0.142787 -0.676264
 RET xpos query 5 : 0.223283 0.483539 0.497307 0.813265
 XT alibi 0       : -0.25 -0.1875 -0.125 0 -0.015625 -0.011719 -0.007812 0 -1 -0.75 -0.5 0
+GG angles        : 0.56 -1.77194 -2.45962 0.643789 -0.953945 -5.603
 XT alibi 1       : -0.375 -0.25 -0.125 0 -0.023438 -0.015625 -0.007812 0 -1.5 -1 -0.5 0
 """.strip().splitlines()
     )
@@ -242,3 +245,78 @@ def test_attention_of_a_padded_batch_with_grouped_keys_is_llamas(implementation:
     ours, masks = make("rope", heads=4, layout="half"), {"attn_mask": keep[:, None, None], "is_causal": True}
     out = ours.attend(q, k, v, positions[..., None], **masks).transpose(1, 2).flatten(2)
     near(theirs.o_proj(out)[keep], expected[keep])
+
+
+# Images and video
+
+
+VIDEO = [("qwen2_vl", (2, 3, 3)), ("qwen3_vl", (4, 2, 2)), ("qwen3_vl", (3, 3, 2))]
+
+
+@pytest.mark.parametrize(("model", "shares"), VIDEO)
+def test_sections_are_the_multimodal_rotation_of_qwen(model: str, shares: tuple[int, ...]) -> None:
+    """Qwen2VLRotaryEmbedding, and Qwen3VLTextRotaryEmbedding, interleaved; (time, row, column)."""
+    peer = hf(model)
+    settings = {"hidden_size": 48, "num_attention_heads": 3, "num_key_value_heads": 3, "head_dim": 16}
+    rope = {"rope_type": "default", "rope_theta": 500.0, "mrope_section": list(shares)}
+    kind, name = {
+        "qwen2_vl": ("Qwen2VLTextConfig", "Qwen2VLRotaryEmbedding"),
+        "qwen3_vl": ("Qwen3VLTextConfig", "Qwen3VLTextRotaryEmbedding"),
+    }[model]
+    configuration = importlib.import_module(f"transformers.models.{model}.configuration_{model}")
+    config = getattr(configuration, kind)(**settings, rope_parameters=rope)
+    positions = torch.randint(0, 40, (2, 9, 3), generator=torch.Generator().manual_seed(0))
+    q, k = wave(2, 2, 3, 9, 16)
+    expected = peer.apply_rotary_pos_emb(q, k, *getattr(peer, name)(config)(q, positions.movedim(-1, 0)))
+    table = sections(geometric(8, 500.0), shares, interleaved=model == "qwen3_vl")
+    ours = make("rope", 16, 3, axes=3, frequencies=table, layout="half")
+    for found, wanted in zip(ours(q, k, positions), expected, strict=True):
+        assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_axial_halves_are_the_rotation_of_dinov3() -> None:
+    """DINOv3ViTRopePositionEmbedding: 2π times centers of patches, from -1 to 1; after a class token."""
+    peer = hf("dinov3_vit")
+    config = peer.DINOv3ViTConfig(hidden_size=48, num_attention_heads=3, image_size=48, patch_size=16)
+    q, k = wave(2, 2, 3, 7, 16)
+    expected = peer.apply_rotary_pos_emb(
+        q, k, *peer.DINOv3ViTRopePositionEmbedding(config).eval()(wave(1, 3, 32, 48))
+    )
+    centers = peer.get_patches_center_coordinates(2, 3, dtype=torch.float32, device="cpu")
+    theta = 2 * math.pi * geometric(4, 100.0)
+    ours = make("rope", 16, 3, axes=2, frequencies=axial(theta, theta), layout="half")
+    for found, wanted in zip(ours(q, k, centers), expected, strict=True):
+        assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"shift": 0.5}, {"jitter": 1.5}, {"rescale": 2.0}, {"shift": 0.5, "jitter": 1.5, "rescale": 2.0}],
+)
+def test_jitter_is_the_augmentation_of_dinov3(settings: dict[str, float]) -> None:
+    """augment_patches_center_coordinates, by the same random numbers."""
+    torch.manual_seed(3)
+    expected = hf("dinov3_vit").augment_patches_center_coordinates(pixels(3, 5), **settings)
+    torch.manual_seed(3)
+    ours = {"scale" if key == "jitter" else key: value for key, value in settings.items()}
+    assert_close(jitter(pixels(3, 5), **ours), expected)
+
+
+def test_jitter_without_settings_leaves_positions_and_refuses_what_it_cannot_draw() -> None:
+    assert torch.equal(jitter(pixels(3, 5)), pixels(3, 5))
+    drawn = [
+        jitter(torch.arange(4)[:, None], shift=1.0, generator=torch.Generator().manual_seed(7)) for _ in "ab"
+    ]
+    assert torch.equal(*drawn) and not torch.equal(drawn[0], torch.arange(4.0)[:, None])
+    for wrong in ({"shift": -1.0}, {"scale": 0.5}, {"rescale": math.nan}):
+        with pytest.raises(InputError, match="must be 0 or more"):
+            jitter(pixels(3, 5), **wrong)
+
+
+def test_directions_of_the_golden_gate_are_those_of_its_author() -> None:
+    """GoldenGateRoPE2d: two heads at x = 0.7, y = -0.4, three pairs with speeds from 0.8 to 10."""
+    table = golden_gate(2, 3, 0.8, 10.0)  # (row, column) = (y, x)
+    near(
+        rotation_angles(torch.tensor([[-0.4, 0.7]]).double(), table)[:, 0].flatten().float(),
+        TYPED["GG angles"],
+    )

@@ -41,11 +41,12 @@ pytestmark = [
 ]
 
 GRIDS = {1: (6,), 2: (2, 4), 3: (2, 2, 2)}
-ONLY_AXES = {"rope": (1,), "xpos": (1,), "mixed-rope": (2,), "spherical-rope": (2,)}
+ONLY_AXES = {"rope": (1,), "xpos": (1,), "mixed-rope": (2,), "spherical-rope": (2,), "alibi+rope": (1,)}
+JOINED = ("learned+axial-rope", "sinusoidal+roll", "alibi+rope", "learned+t5-bias+continuous-roll")
 HEAD_DIM, HEADS, PREFIX = 12, 2, 2
 CASES = [
     pytest.param(name, axes, id=f"{name}-{axes}d")
-    for name in (*ENCODINGS, "learned+axial-rope", "sinusoidal+roll")
+    for name in (*ENCODINGS, *JOINED)
     for axes in ONLY_AXES.get(name, (1, 2, 3))
 ]
 ON_ONE_AXIS = [case.values[0] for case in CASES if case.values[1] == 1]
@@ -339,6 +340,25 @@ def test_relative_transforms_are_a_group_encoding_twice_adds_positions(name: str
     back = encoding.encode(encoding.encode(q, positions), -positions)
     assert worst(back, q) < 1e-11
     assert worst(encoding.encode(q, 0 * positions), q) < 1e-12
+
+
+@pytest.mark.parametrize(("name", "axes"), CASES)
+def test_shifted_keys_are_those_of_later_positions(name: str, axes: int) -> None:
+    """Also with an offset for each key, of which the first have none, as they have no position."""
+    encoding = build(name, axes)
+    _, k, _, positions = inputs(encoding)
+    if not encoding.relative or encoding.waves_in > 1:
+        with pytest.raises(InputError, match="cannot be shifted: encode them anew"):
+            encoding.shift_keys(k[..., :HEAD_DIM], 1)
+        return
+    by = torch.tensor([-3.0, 7.0, 2.0][:axes])
+    alone = encoding.encode_keys(k[..., PREFIX:, :], positions)
+    for offset in (by, by.item()) if axes == 1 else (by,):
+        moved = encoding.shift_keys(alone, offset)
+        assert worst(moved, encoding.encode_keys(k[..., PREFIX:, :], positions + by)) < 1e-11
+    each = positions.flip(0).round()
+    moved = encoding.shift_keys(encoding.encode_keys(k, positions), each)
+    assert worst(moved, encoding.encode_keys(k, positions + each)) < 1e-11
 
 
 @pytest.mark.parametrize(("name", "axes"), CASES)
@@ -836,4 +856,4 @@ def test_attention_and_decoding_are_fused_without_a_mask_unless_something_is_add
         encoding.attend(q, k, v, positions)
         encoding.decode(q[:, :, -1:], encoding.encode_keys(k, positions), v, positions)
     masks = [call.kwargs["attn_mask"] for call in spy.call_args_list]
-    assert (masks == [None, None]) != isinstance(encoding, ScoreBias)
+    assert (masks == [None, None]) != (isinstance(encoding, ScoreBias) or encoding.score_bias is not None)

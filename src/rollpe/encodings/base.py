@@ -461,7 +461,8 @@ class Encoding(nn.Module):
                 f"encoding {self.name!r} needs integer positions: use 'axial-rope' or 'continuous-roll', or"
                 " positions.round()."
             )
-        ready = positions.to(table_dtype(like)) if self.real_positions else to_integers(positions)
+        whole = not type(self).real_positions  # what it is joined to may need integers as well
+        ready = to_integers(positions) if whole else positions.to(table_dtype(like))
         ready = F.pad(ready, (0, 0, like.shape[-2] - ready.shape[-2], 0))
         return ready if ready.dim() == 2 else ready.unsqueeze(-3)
 

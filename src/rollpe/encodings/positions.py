@@ -227,7 +227,8 @@ def _ends(positions: Tensor) -> Tensor | None:
     """The least and the largest position of each image, [2, (B,) axes], on the CPU."""
 
     def ask() -> Tensor | None:
-        return torch.stack(positions.detach().aminmax(dim=-2)).cpu() if positions.numel() else None
+        listed = positions.detach() if positions.dim() > 1 else positions.detach()[:, None]
+        return torch.stack(listed.aminmax(dim=-2)).cpu() if positions.numel() else None
 
     return _remembered(_reaches, positions, ask, None)
 

@@ -98,24 +98,33 @@ def parts_of(name: str) -> list[str]:
 
     InputError for an unknown name, and for two of a kind.
     """
-    kinds: dict[str, str] = {}
-    names = name.split("+")
-    for part in names:
+    taken: dict[str, str] = {}
+    for part in name.split("+"):
         if part not in ENCODINGS:
             raise InputError(
                 f"unknown encoding {part!r}.{_hint(part, ENCODINGS)} Choose from {', '.join(ENCODINGS)},"
                 " or join one for tokens and one for scores, as in 'learned+roll'."
             )
-        kind = "bias" if getattr(ENCODINGS[part], "joins", False) else ENCODINGS[part].acts_on
-        if len(names) > 1 and (kind == "nothing" or kind in kinds):
-            kinds_of = {n: "bias" if getattr(e, "joins", False) else e.acts_on for n, e in ENCODINGS.items()}
-            codes, biases = (", ".join(n for n, k in kinds_of.items() if k == w) for w in ("tokens", "bias"))
+        kinds = _kinds(part)
+        if "+" in name and (kinds == ["nothing"] or taken.keys() & kinds):
+            codes, biases = (
+                ", ".join(part for part in ENCODINGS if _kinds(part) == [kind]) for kind in ("tokens", "bias")
+            )
             raise InputError(
                 f"encoding {name!r} does not combine: join one that acts on tokens ({codes}), one that adds a"
                 f" bias to the scores ({biases}), and one other that acts on scores."
             )
-        kinds[kind] = part
-    return [kinds[kind] for kind in ("nothing", "tokens", "bias", "scores") if kind in kinds]
+        taken |= dict.fromkeys(kinds, part)
+    return list(dict.fromkeys(taken[kind] for kind in _ORDER if kind in taken))
+
+
+_ORDER = "nothing", "tokens", "bias", "scores"
+
+
+def _kinds(part: str) -> list[str]:
+    """What no other encoding does beside it; a bias that does not join takes the scores for itself."""
+    joins = getattr(ENCODINGS[part], "joins", None)
+    return [ENCODINGS[part].acts_on] if joins is None else ["bias"] if joins else ["bias", "scores"]
 
 
 def split_name(name: str) -> tuple[str, str]:
