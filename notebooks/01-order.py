@@ -145,7 +145,7 @@ agree("eq-self-attention", library, attention(Q, K, V))
 σ = torch.randperm(tokens)
 π = σ.roll(1)[σ.argsort()]  # a random order that moves every token
 P = (torch.arange(tokens) == π[:, None]).double()
-found = [P @ X, P.T @ P, formulas.permutation_matrix(π)]
+found = [P @ X, P.T @ P, torch.eye(tokens)[π]]
 agree("eq-permutation", found, [X[π], torch.eye(tokens), P])
 
 # %% [markdown]

@@ -33,6 +33,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe import formulas
+from rollpe.encodings.frequencies import geometric
 from rollpe_book import figures
 from rollpe_book.agree import agree, definition, differs, holds
 
@@ -102,7 +103,7 @@ agree("eq-binary", [binary, formulas.binary_code(p, bits)], [digits, digits])
 # %%
 i = torch.arange(d // 2)
 ω, ω_default = base ** (-2 * i / d), 10000.0 ** (-2 * i / d)
-library = [formulas.rope_frequencies(d, base), formulas.rope_frequencies(d)]
+library = [geometric(d // 2, base), geometric(d // 2)]
 agree("eq-sinusoid-frequency", library, [ω, ω_default])
 holds("eq-sinusoid-frequency", [ω[0] == 1, (ω.diff() < 0).all()])
 print("wavelengths:", *(f"{x:.1f}" for x in (2 * math.pi / ω)[:8].tolist()))
@@ -116,7 +117,7 @@ def sinusoids(p, ω):
 
 
 PE, between = sinusoids(p, ω), p - 20.3  # some are negative, none is whole
-library = [formulas.sinusoids(p, d, base), formulas.sinusoids(between, d)]
+library = [formulas.sinusoids(x, w) for x, w in ((p, ω), (between, ω_default))]
 agree("eq-sinusoid", library, [PE, sinusoids(between, ω_default)])
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is dark and bright stripes with sharp edges, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down and are never below one. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
@@ -183,9 +184,9 @@ agree("eq-sinusoid-pair", [rotated, blocks.det()], [moved, torch.ones(d // 2)])
 
 # %%
 R, shift = torch.block_diag(*blocks), formulas.sinusoid_shift
-found = [PE @ R.T, R.T @ R, shift(Delta, d, base)]
+found = [PE @ R.T, R.T @ R, shift(Delta, ω)]
 agree("eq-sinusoid-shift", found, [sinusoids(p + Delta, ω), torch.eye(d), R])
-moved = sinusoids(p, ω_default) @ shift(Delta, d).T
+moved = sinusoids(p, ω_default) @ shift(Delta, ω_default).T
 agree("eq-sinusoid-shift", moved, sinusoids(p + Delta, ω_default))
 
 # %% [markdown]
@@ -497,11 +498,11 @@ agree("an orthogonal matrix leads there", [flags @ Q, Q.T @ Q], [waves, torch.ey
 # ```
 
 # %% tags=["hide-cell"]
-literal = 1 / formulas.rope_frequencies(8)
+literal = 1 / geometric(4)
 alias = torch.remainder(literal + math.pi, 2 * math.pi) - math.pi
 for true, apparent in zip(literal.tolist(), alias.tolist(), strict=True):
     print(f"{true:7.1f} rad a step looks like {apparent:+.3f}")
 p = torch.arange(50)[:, None]
 sines = torch.sin(literal * p), torch.sin(alias * p)
 agree("on integer positions the two agree", *sines, tolerance=1e-9)
-assert alias.abs().min() > 100 * formulas.rope_frequencies(8)[-1], "no slow wave"
+assert alias.abs().min() > 100 * geometric(4)[-1], "no slow wave"

@@ -35,6 +35,7 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe import formulas
+from rollpe.encodings.frequencies import geometric
 from rollpe.ring import rotate_pairs
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, holds
@@ -103,7 +104,7 @@ agree("the scores of the table", turned.prod(dim=1).sum(dim=1), [-5, -5, -5, 5])
 # %%
 theta = base ** (-2 * torch.arange(d // 2) / d)
 printed = torch.tensor([10000 ** (-2 * i / d) for i in range(d // 2)])
-library = [formulas.rope_frequencies(*c) for c in ((d, base), (d,), (2,))]
+library = [geometric(*c) for c in ((d // 2, base), (d // 2,), (1,))]
 agree("eq-rope-frequencies", library, [theta, printed, torch.ones(1)])
 
 # %%
@@ -224,7 +225,7 @@ def rope_half(x, p, theta):
 Π = torch.cat((torch.arange(0, d, 2), torch.arange(1, d, 2)))
 turned = rope(q, s, theta)[:, Π]
 halves = [rope_half(q[:, Π], s, theta), formulas.rope(q[:, Π], s, theta, "half")]
-agree("eq-rope-layouts", [formulas.layout_order(d), *halves], [Π, turned, turned])
+agree("eq-rope-layouts", halves, [turned, turned])
 mixed = rope(q, p, theta) @ rope_half(k, p, theta).T
 differs("query in one layout, key in the other", mixed, scores, least=0.1)
 
@@ -372,7 +373,7 @@ agree("eq-any-peak", score, waves, 1e-11)
 holds("eq-any-peak", [score <= q[0] @ q[0] + 1e-11, Delta[score.argmax()] == r])
 
 free = torch.randn(64, generator=torch.Generator().manual_seed(seed))  # a random key
-wide_theta = formulas.rope_frequencies(64, base)
+wide_theta = geometric(32, base)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-peaks", "caption": "Scores of one query with three keys, against the offset, for a head of 64 channels. The query and RoPE are the same in all three; only the key differs."}, "image": {"alt": "Three curves of score against offset from minus 40 to 40. The first has its highest point, one, at offset zero and falls off on both sides with ripples. The second is the same curve moved to the right, with its peak at another offset. The third is a smaller irregular wave without any preference for zero."}}
 wide_q = torch.tensor([1.0, 0.0]).repeat(32)
@@ -466,7 +467,7 @@ print(f"it rises at {rising.sum()} of {len(rising)} steps")
 # integer number of turns, so have the others; the offset must then be near an integer, too:
 
 # %%
-four = formulas.rope_frequencies(8)
+four = geometric(4)
 far = torch.arange(200_001)
 eight = formulas.similarity_kernel(far, four)
 back = int(eight[100:].argmax()) + 100
@@ -482,7 +483,7 @@ def reached(M, theta):
     return torch.cos(theta * Delta[:, None]).amin(dim=1).max().item()
 
 
-two, some = formulas.rope_frequencies(4, base), 2 * torch.rand(3)
+two, some = geometric(2, base), 2 * torch.rand(3)
 cases = [(6, two), (24, two), (96, two), (16, some), (8, some[:1])]
 kept = [reached(M, x) >= math.cos(2 * math.pi / M) for M, x in cases]
 holds("eq-almost-periodic", [eight[back] > 0.9995, eight[1000] < 0.9, *kept])

@@ -121,12 +121,12 @@ agree("eq-diagonal", steps, [shift_matrix(m) + 0j for m in sizes])
 # where $\lambda$ is the number of positions for one step, 1 if not said otherwise.
 
 # %% tags=["hide-input"]
-from rollpe.ring import ring_frequencies
+from rollpe.encodings import frequencies
 
-found = [ring_frequencies(m, 2.5) for m in sizes]  # λ = 2.5
+found = [frequencies.ring(m, 2.5) for m in sizes]  # λ = 2.5
 expected = [2 * math.pi * torch.fft.rfftfreq(m, 2.5) for m in sizes]
 agree("eq-ring-frequencies", found, expected)
-turns, omega = torch.linalg.eigvals(shift_matrix(n)).angle(), ring_frequencies(n)
+turns, omega = torch.linalg.eigvals(shift_matrix(n)).angle(), frequencies.ring(n)
 both = torch.cat((omega, omega[1 : (n + 1) // 2]))  # of k and n − k
 agree("eq-ring-frequencies", turns.abs().sort()[0], both.sort()[0])
 
@@ -347,10 +347,10 @@ agree("eq-twisted-rope", [Q.T @ quotient @ Q, Q.T @ Q], [planes, torch.eye(n)])
 
 # %% tags=["hide-input"]
 from rollpe.encodings import create_encoding
-from rollpe.ring import twisted_frequencies
 
-basis, frequencies = real_fourier_basis(n, twisted=True)
-agree("eq-twisted-rope", [basis, frequencies, twisted_frequencies(n)], [Q, wave, wave])
+basis, speeds = real_fourier_basis(n, twisted=True)
+library = [basis, speeds, frequencies.twisted_ring(n)]
+agree("eq-twisted-rope", library, [Q, wave, wave])
 
 # %% tags=["hide-input"]
 turning = {"continuous-roll": {"nyquist": "twist"}, "twisted-roll": {}}
@@ -489,7 +489,7 @@ odd, places = n - 1 + n % 2, torch.randn(5)
 q, k = torch.randn(2, 5, odd)
 N = twisted_roll_matrix(odd, (places - places[:, None]) / 1.7)
 rolled = torch.einsum("ia,ijab,jb->ij", q, N, k)
-q, k = (rope(embed_in_rope(x), places, ring_frequencies(odd, 1.7)) for x in (q, k))
+q, k = (rope(embed_in_rope(x), places, frequencies.ring(odd, 1.7)) for x in (q, k))
 agree("eq-theorem", q @ k.T, rolled)  # an odd ring at real positions, λ = 1.7
 
 # %% [markdown]
@@ -594,25 +594,24 @@ holds("eq-span", [span(W) <= n, span(torch.block_diag(W, ring)) > n])
 # $$ (eq-spectra)
 
 # %%
-from rollpe.formulas import rope_frequencies
-
 d = 32
 theta = 10000.0 ** (-2 * torch.arange(d // 2) / d)
 omega = 2 * math.pi * torch.arange(1, d // 2 + 1) / d
-agree("the library", [rope_frequencies(d), ring_frequencies(d)[1:]], [theta, omega])
-steps, ratios = ring_frequencies(d, 2.5).diff(), theta[1:] / theta[:-1]  # λ = 2.5
+library = [frequencies.geometric(d // 2), frequencies.ring(d)[1:]]
+agree("the library", library, [theta, omega])
+steps, ratios = frequencies.ring(d, 2.5).diff(), theta[1:] / theta[:-1]  # λ = 2.5
 expected = [torch.full((16,), 2 * math.pi / (2.5 * d)), 0 * ratios + 10000 ** (-2 / d)]
 agree("eq-spectra", [steps, ratios], expected)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-spectra", "caption": "The frequencies of RoPE with two bases and of RollPE, all on 32 channels, without RollPE’s constant wave. The trained axial RoPE of this book has base 100."}, "image": {"alt": "Three rows of dots along a logarithmic frequency axis. RoPE with base 10000 spreads its dots evenly from 0.0002 to 1, with base 100 from a little above one hundredth to 1. RollPE crowds its dots at the high end, from about 0.2 up to pi."}}
 rows = (
     ("RoPE, base 10000", theta, figures.BLUE),
-    ("RoPE, base 100", rope_frequencies(d, 100), figures.SKY),
+    ("RoPE, base 100", 100.0 ** (-2 * torch.arange(d // 2) / d), figures.SKY),
     ("RollPE, λ = 1", omega, figures.VERMILION),
 )
 fig, ax = plt.subplots(figsize=(7.0, 2.6))
-for row, (name, frequencies, color) in enumerate(rows):
-    ax.plot(frequencies, [row] * len(frequencies), "o", color=color, label=name)
+for row, (name, speeds, color) in enumerate(rows):
+    ax.plot(speeds, [row] * len(speeds), "o", color=color, label=name)
 ax.set(
     xscale="log",
     xlim=(1e-4, 5),

@@ -485,12 +485,12 @@ pairs = torch.view_as_complex(q.unflatten(-1, (2 * m, 2)))
 turned = torch.view_as_real(pairs * torch.exp(1j * phi)).flatten(-2)
 
 # %%
-from rollpe.formulas import mixed_angles
+from rollpe.formulas import rotation_angles
 from rollpe.ring import rotate_pairs
 
 axial = create_encoding("axial-rope", head_dim=head_dim, heads=1).double()
 p, along = positions.double(), torch.block_diag(theta[:, None], theta[:, None])
-library = [mixed_angles(p, along), rotate_pairs(q, phi), axial(q, q, p)[0]]
+library = [rotation_angles(p, along), rotate_pairs(q, phi), axial(q, q, p)[0]]
 agree("eq-axial-rope", library, [phi, turned, turned])
 
 # %% [markdown]

@@ -50,7 +50,8 @@ from IPython.display import Markdown
 from torch.nn.functional import cross_entropy
 
 from rollpe import formulas
-from rollpe.ring import continuous_roll, twisted_frequencies, twisted_pair_roll
+from rollpe.encodings.frequencies import twisted_ring
+from rollpe.ring import continuous_roll, twisted_pair_roll
 from rollpe.topography import position_average_gain
 from rollpe_book import figures
 from rollpe_book.agree import agree
@@ -348,7 +349,7 @@ apart = [(a[:, None] - b).abs() for a, b in (spectra(*pair) for pair in pairs)]
 nearest = [torch.stack((gaps.amin(0), gaps.amin(1))) for gaps in apart]
 agree("eq-twist-angle", nearest, [torch.zeros_like(gaps) for gaps in nearest], 1e-10)
 quarter, _ = spectra(32, 1 / 4)
-agree("a quarter turn", quarter.angle().abs().sort()[0][::2], twisted_frequencies(64))
+agree("a quarter turn", quarter.angle().abs().sort()[0][::2], twisted_ring(64))
 
 # %%
 rings = {

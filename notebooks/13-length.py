@@ -33,9 +33,9 @@ import torch
 from torch.nn.functional import elu, scaled_dot_product_attention
 
 from rollpe import formulas
-from rollpe.encodings import create_encoding, grid_positions
-from rollpe.formulas import rope, rope_frequencies, similarity_kernel
-from rollpe.ring import ring_frequencies
+from rollpe.encodings import create_encoding, frequencies, grid_positions
+from rollpe.encodings.frequencies import geometric
+from rollpe.formulas import feature_attention, rope, similarity_kernel
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap
 
@@ -56,8 +56,8 @@ torch.set_default_dtype(torch.float64)
 
 # %%
 formula, default = (2 * math.pi * b ** ((d - 2) / d) for b in (base, 10000.0))
-longest = 2 * math.pi / rope_frequencies(d, base).min()
-library = formulas.longest_wavelength(d, base), formulas.longest_wavelength(d)
+longest = 2 * math.pi / geometric(d // 2, base).min()
+library = [frequencies.longest_wavelength(d // 2, b) for b in (base, 10000.0)]
 ratios = [longest / formula, library[0] / formula, library[1] / default]
 agree("eq-longest-wavelength", ratios, [1, 1, 1])
 
@@ -73,9 +73,8 @@ fine = torch.linspace(0, reach, 20 * reach + 1)
 integers = torch.arange(reach + 1)
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 4.4), sharex=True)
 for width, color, thick in ((d, figures.BLUE, 1.8), (4 * d, figures.ORANGE, 1.4)):
-    geometric = rope_frequencies(width, base)
-    arithmetic = ring_frequencies(width + 1)[1:]
-    for axis, omega in ((top, geometric), (bottom, arithmetic)):
+    arithmetic = frequencies.ring(width + 1)[1:]
+    for axis, omega in ((top, geometric(width // 2, base)), (bottom, arithmetic)):
         curve = similarity_kernel(fine, omega)
         name = f"{width // 2} waves"
         axis.plot(
@@ -149,9 +148,10 @@ s, trained, wide = 4, 2048, 128  # s, N and d of public language models
 i = torch.arange(wide // 2)
 known = 10000.0 ** (-2 * i / wide)
 ntk = known * s ** (-i / (wide / 2 - 1))
-raised = rope_frequencies(wide, formulas.ntk_base(10000, s, wide))
-other = rope_frequencies(8, formulas.ntk_base(50.0, 3, 8)), 50.0 ** (-i[:4] / 4)
-agree("eq-ntk", [raised, other[0]], [ntk, other[1] * 3 ** (-i[:4] / 3)])
+raised = (10000 * s ** (wide / (wide - 2))) ** (-2 * i / wide)
+agree("eq-ntk", [raised, frequencies.ntk(known, s)], [ntk, ntk])
+other = 50.0 ** (-i[:4] / 4)
+agree("eq-ntk", frequencies.ntk(other, 3), other * 3 ** (-i[:4] / 3))
 
 # %% [markdown]
 # YaRN {cite}`peng2024yarn` counts turns. Pairs that make more than $32$ of them in $N$ tokens keep their speed,
@@ -184,9 +184,9 @@ def slow_down(theta, u, s):
 # %%
 yarn = slow_down(known, share(wide, trained, 10000), s)
 small = 800.0 ** (-i[:16] / 16)  # another model: d = 32, base 800
-found = formulas.yarn_frequencies(32, 3, 500, 800.0)
+found = frequencies.yarn(small, 3, 500)
 agree("eq-yarn", found, slow_down(small, share(32, 500, 800), 3))
-found = [formulas.yarn_frequencies(wide, s, trained), formulas.yarn_temperature(s)]
+found = [frequencies.yarn(known, s, trained), frequencies.yarn_temperature(s)]
 agree("eq-yarn", found, [yarn, 0.1 * math.log(s) + 1])
 
 # %% [markdown]
@@ -206,8 +206,8 @@ def llama3_share(theta, N):
 
 
 llama3 = slow_down(known, llama3_share(known, trained), s)
-agree("eq-llama3", formulas.llama3_frequencies(wide, s, trained), llama3)
-found = formulas.llama3_frequencies(32, 3, 500, 800.0)
+agree("eq-llama3", frequencies.llama3(known, s, trained), llama3)
+found = frequencies.llama3(small, 3, 500)
 agree("eq-llama3", found, slow_down(small, llama3_share(small, 500), 3))
 
 # %% [markdown]
@@ -227,9 +227,10 @@ def dynamically(L, base=10000.0):
 
 
 dynamic, lengths = dynamically(3 * trained), (100, trained, 3 * trained)
-found = [formulas.dynamic_frequencies(wide, s, L, trained) for L in lengths]
-found.append(formulas.dynamic_frequencies(wide, s, 3000, trained, 50.0))
-agree("eq-dynamic", found, [*map(dynamically, lengths), dynamically(3000, 50.0)])
+found = frequencies.dynamic(known, s, trained)(torch.tensor(lengths).double())
+agree("eq-dynamic", found, torch.stack([*map(dynamically, lengths)]))
+found = frequencies.dynamic(50.0 ** (-2 * i / wide), s, trained)(torch.tensor(3000.0))
+agree("eq-dynamic", found, dynamically(3000, 50.0))
 
 # %% [markdown]
 # LongRoPE {cite}`ding2024longrope` divides every frequency by a number of its own, found by search. There is one
@@ -247,13 +248,11 @@ agree("eq-dynamic", found, [*map(dynamically, lengths), dynamically(3000, 50.0)]
 
 # %%
 short, long = 1 + i / 100, 1 + i / 8  # two lists, made up
-texts = ((trained, 10000.0), (trained + 1, 10000.0), (9999, 50.0))  # L and base
-lists = trained, short, long
-found = [formulas.longrope_frequencies(wide, L, *lists, b) for L, b in texts]
-other = 50.0 ** (-2 * i / wide)
-agree("eq-longrope", found, [known / short, known / long, other / long])
+of_length = frequencies.longrope(known, trained, short, long)
+found = of_length(torch.tensor([trained, trained + 1]).double())
+agree("eq-longrope", found, torch.stack((known / short, known / long)))
 factor = math.sqrt(1 + math.log(s) / math.log(trained))
-agree("eq-longrope", formulas.longrope_temperature(s, trained), factor)
+agree("eq-longrope", frequencies.longrope_temperature(s, trained), factor)
 
 # %% [markdown]
 # xPos {cite}`sun2023length` changes the training. Queries are multiplied by $\zeta_i^{m/512}$ and keys by
@@ -267,7 +266,7 @@ agree("eq-longrope", formulas.longrope_temperature(s, trained), factor)
 # Towards later keys the factor grows, so xPos is for causal attention.
 
 # %%
-theta = rope_frequencies(d, base)
+theta = geometric(d // 2, base)
 p = torch.arange(tokens)
 Delta = (p - p[:, None])[..., None]  # n − m
 (q, k), v = torch.randn(2, tokens, d), torch.randn(tokens, d + 1)
@@ -287,10 +286,10 @@ for places in (p, p / 3 - 1):  # the second lie between tokens, too
     keys = formulas.xpos(k, places, theta, zeta, 512, keys=True)
     found.append(queries @ keys.T)
 agree("eq-xpos", found, [faded(Delta), faded(Delta / 3)], tolerance=1e-11)
-agree("eq-xpos", formulas.xpos_scales(d), zeta)
+agree("eq-xpos", formulas.xpos_scales(d // 2), zeta)
 
 # %% [markdown]
-# The library has xPos as `xpos`, and the other methods as options of `rope`. Interpolation slows all pairs down alike.
+# The library has xPos as `xpos`, and the other methods as functions that return a table of frequencies for `rope`. Interpolation slows all pairs down alike.
 # The others leave the fastest pair as it is; YaRN and Llama 3 leave many pairs as they are:
 
 # %%
@@ -301,47 +300,36 @@ for name, changed in (ways | {"Llama 3.1": llama3, "dynamic": dynamic}).items():
     print(f"{name:14} {speeds} {changed[-1] / known[-1]:.2f}, unchanged: {kept}")
 
 # %% tags=["hide-input"]
-places = grid_positions(tokens)
+places, L = grid_positions(tokens), torch.tensor(tokens)
 half = tokens // 2  # as if trained on texts half as long
 lists = [1.0] * (d // 2), [1.0 + j for j in range(d // 2)]
-listed = {"short_factor": lists[0], "long_factor": lists[1]}
 slowed = {
-    "ntk": (rope_frequencies(d, formulas.ntk_base(base, s, d)), 1, {}),
-    "yarn": (
-        formulas.yarn_frequencies(d, s, trained, base),
-        formulas.yarn_temperature(s),
-        {"trained": trained},
-    ),
-    "llama3": (
-        formulas.llama3_frequencies(d, s, trained, base),
-        1,
-        {"trained": trained},
-    ),
-    "dynamic": (
-        formulas.dynamic_frequencies(d, s, tokens, half, base),
-        1,
-        {"trained": half},
-    ),
-    "longrope": (
-        formulas.longrope_frequencies(d, tokens, half, *lists, base),
-        formulas.longrope_temperature(s, half),
-        {"trained": half} | listed,
-    ),
+    "ntk": (frequencies.ntk(theta, s), 1),
+    "yarn": (frequencies.yarn(theta, s, trained), frequencies.yarn_temperature(s)),
+    "llama3": (frequencies.llama3(theta, s, trained), 1),
+    "dynamic": (frequencies.dynamic(theta, s, half), 1),
+    "longrope": (frequencies.longrope(theta, half, *lists), 1.2),
 }
 
 
 def library_scores(name, **options):
-    encoding = create_encoding(name, head_dim=d, heads=1, axes=1, base=base, **options)
+    encoding = create_encoding(name, head_dim=d, heads=1, axes=1, **options)
     turned_q, turned_k = encoding(q[None, None], k[None, None], places)
     return (turned_q @ turned_k.mT)[0, 0]
 
 
 # %% tags=["hide-input"]
-for name, (changed, scale, options) in slowed.items():
-    wanted = scale**2 * rope(q, p, changed) @ rope(k, p, changed).T
-    found = library_scores("rope", scaling=name, factor=s, **options)
+for name, (table, factor) in slowed.items():
+    changed = table(L.double()) if callable(table) else table
+    wanted = factor**2 * rope(q, p, changed) @ rope(k, p, changed).T
+    found = library_scores("rope", frequencies=table, temperature=factor)
     agree(f"the library's rope, {name}", found, wanted, tolerance=1e-10)
-agree("the library's xpos", library_scores("xpos"), faded(Delta), tolerance=1e-10)
+agree(
+    "the library's xpos",
+    library_scores("xpos", base=base),
+    faded(Delta),
+    tolerance=1e-10,
+)
 
 # %% [markdown]
 # ## Different matrices for queries and keys
@@ -465,7 +453,11 @@ def phi(x):
 y = phi(q) @ (phi(k).T @ v) / (phi(q) @ phi(k).sum(dim=0))[:, None]
 pairs = phi(q) @ phi(k).T
 slow = pairs / pairs.sum(dim=1, keepdim=True) @ v  # pair by pair
-agree("eq-linear-attention", [y, formulas.linear_attention(q, k, v)], [slow, slow])
+agree(
+    "eq-linear-attention",
+    [y, feature_attention(*[phi(q), phi(k)] * 2, v)],
+    [slow, slow],
+)
 features = [phi(q), formulas.elu_feature(q)]
 agree("eq-linear-attention", features, [elu(q) + 1, elu(q) + 1])
 

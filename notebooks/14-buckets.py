@@ -33,6 +33,7 @@ import torch
 
 from rollpe import formulas
 from rollpe.encodings import create_encoding, grid_positions
+from rollpe.encodings.frequencies import geometric
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap, holds
 
@@ -446,7 +447,9 @@ agree("eq-bit-flips", [flips, formulas.bit_flips(wide)], [expected, expected])
 
 # %%
 real = 9.3 * p - 500  # negative ones, too
-squared = [formulas.sinusoids(real, n).square().sum(dim=1) for n in (2, 8, 32)]
+squared = [
+    formulas.sinusoids(real, geometric(m)).square().sum(dim=1) for m in (1, 4, 16)
+]
 agree("eq-sinusoid-norm", squared, [torch.full((120,), n / 2) for n in (2, 8, 32)])
 
 # %% [markdown]
@@ -459,8 +462,8 @@ agree("eq-sinusoid-norm", squared, [torch.full((120,), n / 2) for n in (2, 8, 32
 
 # %%
 n, ω = 8, 10000.0 ** (-torch.arange(0, 8, 2) / 8)  # channels, frequencies
-PE, other = formulas.sinusoids(p, n), p + 0.3
-squared = (PE[:, None] - formulas.sinusoids(other, n)).square().sum(dim=-1)
+PE, other = formulas.sinusoids(p, ω), p + 0.3
+squared = (PE[:, None] - formulas.sinusoids(other, ω)).square().sum(dim=-1)
 half_angles = ω / 2 * (p[:, None] - other)[..., None]
 agree("eq-sinusoid-distance", squared, 4 * half_angles.sin().square().sum(dim=-1))
 
@@ -501,8 +504,8 @@ for name, code in codes.items():
 # %%
 shift = 2.7
 R = formulas.rotation_matrix(shift * ω)  # the minus sign in the upper corner
-agree("eq-sinusoid-shift-printed", PE @ R.T, formulas.sinusoids(p - shift, n))
-differs("eq-sinusoid-shift-printed", PE @ R.T, formulas.sinusoids(p + shift, n), 0.1)
+agree("eq-sinusoid-shift-printed", PE @ R.T, formulas.sinusoids(p - shift, ω))
+differs("eq-sinusoid-shift-printed", PE @ R.T, formulas.sinusoids(p + shift, ω), 0.1)
 
 # %% [markdown]
 # ```{admonition} In short

@@ -66,12 +66,9 @@ def closed(n):
 
 
 # %% tags=["hide-input"]
-from rollpe.ring import generator_closed_form
-
 widths = (1, 2, 7, n, n + 1)
 entries = [closed(m) for m in widths]
 agree("eq-generator-closed", [generator(m) for m in widths], entries)
-agree("eq-generator-closed", [generator_closed_form(m) for m in widths], entries)
 
 # %% [markdown]
 # ## The roll
@@ -101,9 +98,6 @@ agree("eq-generator-closed", [generator_closed_form(m) for m in widths], entries
 
 
 # %%
-from rollpe.ring import circulant, roll_kernel
-
-
 def offset(p, n):
     """t of every entry, at positions p in wavelengths."""
     i = torch.arange(n)
@@ -125,10 +119,10 @@ def even_kernels(p, n):
 # %%
 λ, p = 2.5, torch.tensor([position, position - 7, 12.4])
 odd, even = (1, 3, n - 1 + n % 2), (2, 4, n + n % 2)  # widths
-found = [circulant(roll_kernel(m, p, λ)) for m in odd]
+found = [roll_matrix(m, p, λ) for m in odd]
 agree("eq-kernel-odd", found, [odd_kernel(p / λ, m) for m in odd])
 for i, nyquist in enumerate(("fixed", "cosine")):
-    found = [circulant(roll_kernel(m, p, λ, nyquist)) for m in even]
+    found = [roll_matrix(m, p, λ, nyquist) for m in even]
     expected = [even_kernels(p / λ, m)[i] for m in even]
     agree(("eq-kernel-even", "eq-kernel-cosine")[i], found, expected)
 
@@ -139,11 +133,11 @@ for i, nyquist in enumerate(("fixed", "cosine")):
 # %% tags=["hide-input"]
 odd, even = odd[-1], even[-1]
 S, whole = shift_matrix(even), torch.tensor([0.0, 1.0, 2.0])
-found = circulant(roll_kernel(odd, whole))
+found = roll_matrix(odd, whole)
 agree("eq-kernel-odd", found, [power(shift_matrix(odd), s) for s in range(3)])
-found = circulant(roll_kernel(even, whole, nyquist="cosine"))
+found = roll_matrix(even, whole, nyquist="cosine")
 agree("eq-kernel-cosine", found, [power(S, s) for s in range(3)])
-found = circulant(roll_kernel(even, whole))
+found = roll_matrix(even, whole)
 agree("eq-kernel-even", found, exp(whole[:, None, None] * generator(even)))
 
 # %% [markdown]
@@ -428,12 +422,12 @@ fig
 # $$ (eq-lambda-aliased)
 
 # %%
-from rollpe.formulas import rope_frequencies
-from rollpe.ring import ring_frequencies
+from rollpe.encodings.frequencies import geometric
+from rollpe.encodings.frequencies import ring as ring_frequencies
 
 short, k = -math.pi / math.log(10000), torch.arange(16)
 omega, theta = 2 * math.pi * k / (short * 32), 10000 ** (-2 * k / 32)
-library = [ring_frequencies(32, short)[:16], rope_frequencies(32).log()]
+library = [ring_frequencies(32, short)[:16], geometric(16).log()]
 agree("eq-lambda", library, [omega, theta.log()])
 print(f"λ = {short:.3f}; the frequencies differ by up to {gap(omega.abs(), theta):.2f}")
 
@@ -445,7 +439,7 @@ def above(n):
 
 widths = (2, 10, 32, 64)
 found = [ring_frequencies(m, short)[: m // 2] for m in widths]
-agree("eq-lambda", found, [rope_frequencies(m).log() for m in widths])
+agree("eq-lambda", found, [geometric(m // 2).log() for m in widths])
 fast = [w.abs() > math.pi for w in found]
 holds("eq-lambda-aliased", [above(32) == fast[2], above(64) == fast[3]])
 holds("eq-lambda-aliased", k[fast[2]] == torch.arange(6, 16))
@@ -479,7 +473,7 @@ from rollpe.ring import twisted_shift
 W = [make(m) for make in (shift_matrix, twisted_shift) for m in (n, n + 1)]
 traces = [torch.stack([power(w, d).trace() for d in range(1, len(w))]) for w in W]
 agree("eq-even-spacing", traces, [torch.zeros(len(w) - 1) for w in W])
-trace = rotation_matrix(rope_frequencies(32)).trace().item()
+trace = rotation_matrix(geometric(16)).trace().item()
 print(f"RoPE on 32 channels: variance 32, covariance of neighbors {trace:.1f}")
 holds("eq-even-spacing", trace > 20)
 

@@ -103,12 +103,6 @@ def _around(x: Tensor, p: int | Tensor) -> tuple[Tensor, Tensor]:
     return torch.gather(x.expand(shape), -1, (place % n).expand(shape)), place // n
 
 
-def circulant(column: Tensor) -> Tensor:
-    """The circulant matrix C_{jl} = c_{(j−l) mod n} with first column c [..., n]; returns [..., n, n]."""
-    i = torch.arange(column.shape[-1], device=column.device)
-    return column[..., (i[:, None] - i) % len(i)]
-
-
 def ring_laplacian(n: int) -> Tensor:
     """2I − S − Sᵀ, float64 [n, n], the Laplacian of the undirected cycle, with spectrum 4 sin²(πk/n)."""
     S = shift_matrix(n)
