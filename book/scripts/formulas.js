@@ -1,4 +1,5 @@
-/* The formulas behind the moving figures: what rollpe.ring and rollpe.formulas compute, on plain arrays.
+/* The formulas behind the moving figures, on plain arrays: what rollpe.ring, rollpe.formulas and
+   rollpe.encodings.frequencies compute.
 
    Here: pure functions, no document. tests/figures/test_waves.py holds every one of them to the Python function
    named in its comment, to 1e-12. Not here: anything that draws or listens.
@@ -66,14 +67,14 @@ export const continuousRoll = (x, p, wavelength = 1, nyquist = "fixed") => {
 
 // Frequencies.
 
-/** ω_k = 2πk/(λn), k = 0 … ⌊n/2⌋. ring.ring_frequencies */
+/** ω_k = 2πk/(λn), k = 0 … ⌊n/2⌋. encodings.frequencies.ring */
 export const ringFrequencies = (n, wavelength = 1) =>
   range(Math.floor(n / 2) + 1).map((k) => (TAU * k) / (wavelength * n));
 
-/** ω_i = base^{−2i/d}, i = 0 … d/2−1. formulas.rope_frequencies */
+/** ω_i = base^{−2i/d}, i = 0 … d/2−1. encodings.frequencies.geometric */
 export const ropeFrequencies = (d, base = 10000) => range(d / 2).map((i) => base ** ((-2 * i) / d));
 
-/** ω_k = π(2k + 1)/n, k = 0 … n/2−1, for even n. ring.twisted_frequencies */
+/** ω_k = π(2k + 1)/n, k = 0 … n/2−1, for even n. encodings.frequencies.twisted_ring */
 export const twistedFrequencies = (n) => range(n / 2).map((k) => (Math.PI * (2 * k + 1)) / n);
 
 /** Of two rings with m − 1 and m + 1 channels, the constant once; m even. figures/waves.py: angle_list */

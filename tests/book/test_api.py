@@ -18,7 +18,13 @@ from shared import ROOT
 OFFERED = ("rollpe.encodings", "rollpe_lab.training")
 """Modules whose `__all__` is what they offer."""
 WHOLE = (
-    *("rollpe.encodings.attention", "rollpe.ring", "rollpe.formulas", "rollpe.topography"),
+    *(
+        "rollpe.encodings.attention",
+        "rollpe.encodings.frequencies",
+        "rollpe.ring",
+        "rollpe.formulas",
+        "rollpe.topography",
+    ),
     *("rollpe.vit", "rollpe.decoder", "rollpe_book.agree"),
 )
 """Modules that offer every public function and class that they define."""

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from rollpe import formulas, ring, topography
+from rollpe.encodings import frequencies
 from rollpe_book.extension.waves import ON_DEMAND, still
 from rollpe_book.figures.waves import WAVES, bump
 from scripts import angle_list, eigenvalue_count, in_node, period
@@ -37,7 +38,7 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
         cases += [
             ("bump", [n, 1.5, 4], bump(n, 1.5, 4)),
             ("spectrum", [x], modes),
-            ("ringFrequencies", [n, 0.7], ring.ring_frequencies(n, 0.7)),
+            ("ringFrequencies", [n, 0.7], frequencies.ring(n, 0.7)),
             ("wavePeriod", [n, 6], ring.wave_period(n, 6)),
         ]
         cases += [("roll", [x, p], ring.roll(x, p)) for p in (-5, 0, 3, 40)]
@@ -63,7 +64,7 @@ def golden_cases(seed: int) -> list[tuple[str, list, object]]:
         r = topography.unpack_correlations(packed)
         cases.append(("channelCorrelations", [packed], r))
         cases.append(("nearAndAny", [r], torch.stack(topography.near_and_any(r))))
-    q, k, theta = vector(8), vector(8), formulas.rope_frequencies(8)
+    q, k, theta = vector(8), vector(8), frequencies.geometric(4)
     cases.append(("ropeFrequencies", [8], theta))
     for delta in (-11.0, 0.0, 0.4, 100.0):
         cases.append(("ropeScore", [q, k, delta, theta], formulas.rope_score(q, k, delta, theta)))

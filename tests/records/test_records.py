@@ -30,9 +30,7 @@ from rollpe_lab.records import (
     comparable,
     environment,
     find_arrays,
-    origin,
     pack_bits,
-    provenance,
     read_arrays,
     read_record,
     read_records,
@@ -43,6 +41,7 @@ from rollpe_lab.records import (
     write_arrays,
     write_record,
 )
+from rollpe_lab.records.provenance import SOURCE_VARIABLE, provenance
 from shared import ROOT, make_record
 
 PACKAGE_PARENT = Path(recording.__file__).parents[1]
@@ -383,7 +382,7 @@ def test_a_copy_without_a_repository_is_told_its_commit_and_sees_whether_it_left
     monkeypatch.setattr(hashes, "SRC", tmp_path)
     (tmp_path / "rollpe").mkdir()
     (tmp_path / "rollpe/errors.py").write_text("x = 1")
-    monkeypatch.setenv(origin.SOURCE_VARIABLE, f"0123abc {source_hash()}")
+    monkeypatch.setenv(SOURCE_VARIABLE, f"0123abc {source_hash()}")
     assert (traced().commit, traced().dirty) == ("0123abc", False)
     (tmp_path / "rollpe/errors.py").write_text("x = 2")
     assert (traced().commit, traced().dirty) == ("0123abc", True)

@@ -35,13 +35,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from rollpe.encodings.positions import constant
+from rollpe.encodings.positions import Numbers, constant, listed, numbers_of
 from rollpe.errors import InputError, check_positive, check_whole
 
 OfLength = Callable[[Tensor], Tensor]
 """From lengths [...] to tables [..., pairs] in their dtype and on their device."""
-
-Numbers = float | tuple["Numbers", ...]
 
 SPACINGS = ("geometric", "arithmetic")
 
@@ -125,8 +123,8 @@ def ntk(theta: Tensor, factor: float) -> Tensor:
 
     On ``geometric`` it replaces the base by base·s^{d/(d−2)}, d = 2m. Source: bloc97, 2023.
     """
-    check_factor(theta, factor)
-    return theta * factor ** (-indices(theta) / (len(theta) - 1))
+    _check_factor(theta, factor)
+    return theta * factor ** (-_indices(theta) / (len(theta) - 1))
 
 
 def dynamic(theta: Tensor, factor: float, trained: int) -> OfLength:
@@ -134,14 +132,14 @@ def dynamic(theta: Tensor, factor: float, trained: int) -> OfLength:
 
     Source: emozilla, 2023.
     """
-    check_factor(theta, factor, trained=trained)
+    _check_factor(theta, factor, trained=trained)
     return partial(_dynamic, numbers_of(theta), float(factor), trained)
 
 
 def _dynamic(theta: Numbers, factor: float, trained: int, length: Tensor) -> Tensor:
     omega = constant(listed, theta, device=length.device, dtype=length.dtype)
     stretch = 1 + factor * (length[..., None] / trained - 1).clamp(min=0)
-    return omega * stretch ** (-indices(omega) / (len(omega) - 1))
+    return omega * stretch ** (-_indices(omega) / (len(omega) - 1))
 
 
 def yarn(
@@ -160,7 +158,7 @@ def yarn(
     text is linear in the number of turns.
     """
     a, b = yarn_range(theta, trained, beta_fast, beta_slow, truncate=truncate)
-    return slowed(theta, (b - indices(theta)) / (b - a), factor)
+    return _slowed(theta, (b - _indices(theta)) / (b - a), factor)
 
 
 def yarn_range(
@@ -171,7 +169,7 @@ def yarn_range(
     i(β) is where pairs make β turns in N = ``trained`` positions: ln(N/2πβ) over the logarithm of the ratio
     of neighbors, which ``geometric`` has in common. Without ``truncate`` it is not rounded.
     """
-    check_factor(theta, trained=trained)
+    _check_factor(theta, trained=trained)
     steps = theta[:-1].log() - theta[1:].log()
     if theta[0] != 1 or not steps.min() > 0 or not torch.allclose(steps, steps.mean()):
         raise InputError("YaRN is defined for frequencies from 1 down in equal ratios: use geometric(…).")
@@ -198,10 +196,10 @@ def llama3(theta: Tensor, factor: float, trained: int, low: float = 1.0, high: f
     t_i = N θ_i/2π are the turns of pair i in N = ``trained`` positions: pairs that make more than ``high``
     keep their frequency, those that make fewer than ``low`` have it divided by s. Source: code of Llama 3.1.
     """
-    check_factor(theta, factor, trained=trained)
+    _check_factor(theta, factor, trained=trained)
     if not low < high:
         raise InputError(f"low={low}, high={high}: the first must be lower.")
-    return slowed(theta, (trained / (2 * math.pi) * theta - low) / (high - low), factor)
+    return _slowed(theta, (trained / (2 * math.pi) * theta - low) / (high - low), factor)
 
 
 def longrope(theta: Tensor, trained: int, short: Sequence[float], long: Sequence[float]) -> OfLength:
@@ -214,7 +212,7 @@ def longrope(theta: Tensor, trained: int, short: Sequence[float], long: Sequence
     for option, numbers in (("short", short), ("long", long)):
         if len(numbers) != len(theta) or min(numbers) <= 0:
             raise InputError(f"{option}={list(numbers)} must be {len(theta)} positive numbers.")
-    check_factor(theta, trained=trained)
+    _check_factor(theta, trained=trained)
     near, far = (numbers_of(theta / theta.new_tensor(list(numbers))) for numbers in (short, long))
     return partial(_longrope, near, far, trained)
 
@@ -312,32 +310,20 @@ def golden_gate(heads: int, pairs: int, slowest: float, fastest: float) -> Tenso
 # Shared steps.
 
 
-def indices(theta: Tensor) -> Tensor:
+def _indices(theta: Tensor) -> Tensor:
     """0, 1, 2, … in the dtype and on the device of frequencies [pairs]."""
     return torch.arange(len(theta), dtype=theta.dtype, device=theta.device)
 
 
-def slowed(theta: Tensor, keep: Tensor, factor: float) -> Tensor:
+def _slowed(theta: Tensor, keep: Tensor, factor: float) -> Tensor:
     """γθ + (1 − γ)θ/s with γ = ``keep`` within 0 … 1."""
     keep = keep.clamp(0, 1)
     return theta * (keep + (1 - keep) / factor)
 
 
-def check_factor(theta: Tensor, factor: float = 1.0, trained: int = 1) -> None:
+def _check_factor(theta: Tensor, factor: float = 1.0, trained: int = 1) -> None:
     """Refuse tables of one pair or several axes, texts shorter than the trained ones, and no training."""
     if theta.dim() != 1 or len(theta) < 2:
         raise InputError(f"a table of shape {list(theta.shape)} cannot be scaled: give [pairs], 2 or more.")
     if not factor >= 1 or trained < 1:
         raise InputError(f"factor={factor} and trained={trained} must be at least 1.")
-
-
-def numbers_of(table: Tensor) -> Numbers:
-    """A table as a tuple of its rows: what can be compared, pickled and made anew on any device."""
-    return tuple(numbers_of(row) for row in table) if table.dim() else table.item()
-
-
-def listed(numbers: Numbers, *, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """The inverse of ``numbers_of``. torch.tensor would begin on the CPU, also in a compiled graph."""
-    if isinstance(numbers, tuple):
-        return torch.stack([listed(number, device=device, dtype=dtype) for number in numbers])
-    return torch.full((), numbers, device=device, dtype=dtype)

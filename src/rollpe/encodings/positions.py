@@ -15,6 +15,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from rollpe.errors import InputError
 
 T = TypeVar("T")
+Numbers = float | tuple["Numbers", ...]
 
 
 def grid_positions(
@@ -156,6 +157,18 @@ def last_positions(positions: Tensor, tokens: int) -> Tensor:
     return positions[..., max(positions.shape[-2] - tokens, 0) :, :]
 
 
+def numbers_of(table: Tensor) -> Numbers:
+    """A table as a tuple of its rows: what can be compared, pickled and made anew on any device."""
+    return tuple(numbers_of(row) for row in table) if table.dim() else table.item()
+
+
+def listed(numbers: Numbers, *, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """The inverse of ``numbers_of``. torch.tensor would begin on the CPU, also in a compiled graph."""
+    if isinstance(numbers, tuple):
+        return torch.stack([listed(number, device=device, dtype=dtype) for number in numbers])
+    return torch.full((), numbers, device=device, dtype=dtype)
+
+
 _constants: dict[tuple, Tensor] = {}
 
 
@@ -227,8 +240,10 @@ def _ends(positions: Tensor) -> Tensor | None:
     """The least and the largest position of each image, [2, (B,) axes], on the CPU."""
 
     def ask() -> Tensor | None:
+        if not positions.numel():
+            return None
         listed = positions.detach() if positions.dim() > 1 else positions.detach()[:, None]
-        return torch.stack(listed.aminmax(dim=-2)).cpu() if positions.numel() else None
+        return torch.tensor(torch.stack(listed.aminmax(dim=-2)).tolist(), dtype=torch.float64)
 
     return _remembered(_reaches, positions, ask, None)
 

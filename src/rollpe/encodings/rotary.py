@@ -20,14 +20,12 @@ from rollpe.encodings.frequencies import (
     OfLength,
     axial,
     geometric,
-    listed,
     longest_wavelength,
     mixed,
-    numbers_of,
     spaced,
     uniform,
 )
-from rollpe.encodings.positions import constant, farthest
+from rollpe.encodings.positions import constant, farthest, listed, numbers_of
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError, check_choice, check_positive
 from rollpe.names import Pairing
