@@ -13,13 +13,8 @@ import pytest
 import torch
 from built_book import HTML, ROOT, come_near
 
-from rollpe.ring import (
-    continuous_roll,
-    multiplexed_roll,
-    ring_frequencies,
-    roll,
-    wave_period,
-)
+from rollpe.encodings import frequencies
+from rollpe.ring import continuous_roll, multiplexed_roll, roll, wave_period
 from rollpe.topography import near_and_any, unpack_correlations
 from rollpe_book.figures import photo as photograph
 from rollpe_book.figures import picture as all_encodings
@@ -47,7 +42,7 @@ def walk(s):
 
 def ring(s):
     q = bump(s["n"], 0, 4)
-    turns = ring_frequencies(s["n"]) * s["p"] / (2 * math.pi)
+    turns = frequencies.ring(s["n"]) * s["p"] / (2 * math.pi)
     numbers = {f"turns-{k}": turn for k, turn in enumerate(turns.tolist())}
     return numbers | {"first": roll(q, s["p"])[0], "overlap": q @ roll(q, s["p"]) / (q @ q)}
 

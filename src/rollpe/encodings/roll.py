@@ -386,11 +386,8 @@ class ContinuousRoll(_OnRings, _InFourierBasis):
         return self.in_basis(q, places[0].tables), k
 
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
-        out = x.clone()
-        for a, rings in enumerate(ring.axis_slices(self.head_dim, self.axes, self._rings * self.width)):
-            p = self.direction * positions[..., a]
-            out[..., rings] = ring.continuous_roll(x[..., rings], p, self.wavelength, self.nyquist)
-        return out
+        move = partial(ring.continuous_roll, wavelength=self.wavelength, nyquist=self.nyquist)
+        return ring.axial_roll(x, self.direction * positions, self._rings * self.width, move)
 
 
 @register("multiplexed-roll")

@@ -43,6 +43,8 @@ class Rotary(Encoding):
 
     acts_on = "scores"
     layout: Pairing = "interleaved"
+    temperature = 1.0  # factor of queries and keys alike
+    pairs: int
 
     def omega(self, positions: Tensor) -> Tensor:
         """ω [(heads,) pairs, axes] in the dtype of positions and on their device; see ``angles``."""
@@ -58,8 +60,8 @@ class Rotary(Encoding):
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
         """Cosines and sines [..., N, pairs], stacked so that a compiler stores them."""
         angles = self.angles(positions, like)
-        cos, sin = torch.stack((angles.cos(), angles.sin()))
-        return cos, sin
+        turns = torch.stack((angles.cos(), angles.sin()))
+        return (turns if self.temperature == 1 else self.temperature * turns).unbind()
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         return (rotate if self.layout == "interleaved" else rotate_halves)(x, *tables)
@@ -67,7 +69,15 @@ class Rotary(Encoding):
     def reference(self, x: Tensor, positions: Tensor) -> Tensor:
         angles = self.angles(positions, x)
         width = 2 * angles.shape[-1]
-        return torch.cat((rotate_pairs(x[..., :width], angles, self.layout), x[..., width:]), -1)
+        turned = self.temperature * rotate_pairs(x[..., :width], angles, self.layout)
+        return torch.cat((turned, x[..., width:]), -1)
+
+    def shift_keys(self, keys: Tensor, by: float | Tensor) -> Tensor:
+        moved = super().shift_keys(keys, by)
+        if self.temperature == 1:
+            return moved
+        width = 2 * self.pairs
+        return torch.cat((moved[..., :width] / self.temperature, moved[..., width:]), -1)
 
 
 class _Chosen(Rotary):
@@ -76,7 +86,6 @@ class _Chosen(Rotary):
     pairs: rows of the table. learned_frequencies: the table as a parameter, or None where it is fixed.
     """
 
-    pairs: int
     learned_frequencies: nn.Parameter | None
 
     def choose(
@@ -204,22 +213,6 @@ class Rope(_Chosen):
             return self.of_length(positions.amax((-2, -1)) + 1)[..., None]  # [pairs, 1] or [B, 1, pairs, 1]
         theta = self.theta(positions)
         return theta[:, None] if theta.dim() == 1 else theta
-
-    def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
-        tables = super().tables(positions, like)
-        return tables if self.temperature == 1 else tuple(self.temperature * table for table in tables)
-
-    def reference(self, x: Tensor, positions: Tensor) -> Tensor:
-        width = 2 * self.angles(positions, x).shape[-1]
-        turned = super().reference(x, positions)
-        return torch.cat((self.temperature * turned[..., :width], turned[..., width:]), -1)
-
-    def shift_keys(self, keys: Tensor, by: float | Tensor) -> Tensor:
-        width = 2 * self.pairs
-        moved = super().shift_keys(keys, by)
-        if self.temperature == 1:
-            return moved
-        return torch.cat((moved[..., :width] / self.temperature, moved[..., width:]), -1)
 
 
 @register("xpos")
