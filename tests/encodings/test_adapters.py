@@ -281,7 +281,7 @@ def test_linear_attention_equals_its_definition_pair_by_pair(name: str, causal: 
     assert worst(once, torch.ones_like(v)) < 1e-12, "at one place weights add up to one"
 
 
-@pytest.mark.parametrize("name", ["t5-bias", "learned+shaw"])
+@pytest.mark.parametrize("name", ["t5-bias", "learned+shaw", "alibi+roll"])
 def test_linear_attention_refuses_a_bias_on_scores(name: str) -> None:
     encoding = create_encoding(name, head_dim=8, heads=2, grid=(2, 3))
     x = torch.randn(1, 2, 6, 8)

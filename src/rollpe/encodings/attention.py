@@ -27,7 +27,7 @@ class Attention(nn.Module):
     """timm's attention with an ``Encoding``, which ``install`` sets.
 
     Arguments, weights and their names are those of ``timm.layers.Attention``, so that its checkpoints load
-    unchanged. An encoding of W streams has a wider ``qkv``, of 2W + 1 blocks of heads*d rows: the queries of
+    unchanged. An encoding of W waves has a wider ``qkv``, of 2W + 1 blocks of heads*d rows: the queries of
     all waves (head by head, wave by wave within a head), likewise the keys, then the values.
 
     Args:
@@ -73,7 +73,7 @@ class Attention(nn.Module):
         self.proj_drop = nn.Dropout(proj_drop)
 
     def install(self, encoding: Encoding) -> None:
-        """Use this encoding, with a new ``qkv`` if its number of streams differs."""
+        """Use this encoding, with a new ``qkv`` if its number of waves differs."""
         self.encoding = encoding
         old = self.qkv
         rows = (2 * encoding.waves_in + 1) * old.in_features
@@ -238,7 +238,7 @@ class DropInAttention(Attention):
 class MultiheadAttention(nn.MultiheadAttention):
     """torch's ``nn.MultiheadAttention`` with an ``Encoding``.
 
-    Arguments, masks, results and, for an encoding of one stream, the names and shapes of the weights are
+    Arguments, masks, results and, for an encoding of one wave, the names and shapes of the weights are
     torch's, so that it can replace ``layer.self_attn`` in an ``nn.TransformerEncoderLayer``::
 
         layer.self_attn = MultiheadAttention(256, 4, "rope", batch_first=True)
@@ -398,7 +398,7 @@ def linear_attention(
     out_i = Σ_j (R_i φ(q_i))·(R_j φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j). The features are encoded: φ(R_i q_i)
     would not be relative for a rotation. (For a roll the two are the same, since a roll only reorders
     channels; its weights also stay positive.) The denominator is the numerator's sum of weights for all
-    tokens at one position, where the weights add up to one; several streams are summed in it as in the
+    tokens at one position, where the weights add up to one; several waves are summed in it as in the
     scores. The cost is linear in N; causal attention keeps a d×d state for each token.
 
     Args:
@@ -410,7 +410,7 @@ def linear_attention(
     Returns:
         [B, heads, N, d].
     """
-    if isinstance(encoding, ScoreBias):
+    if isinstance(encoding, ScoreBias) or encoding.score_bias is not None:
         raise InputError(
             f"encoding {encoding.name!r} needs the scores themselves: linear attention has none."
         )

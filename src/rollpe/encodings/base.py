@@ -246,7 +246,7 @@ class Encoding(nn.Module):
 
         Returns:
             q and k, [B, heads, N, d]; unchanged by an encoding that does not act on them. Grouped keys stay
-            grouped, unless ``per_head``.
+            grouped, unless ``per_head``. A bias is not in them: ``attend`` adds it, and its ``mask`` has it.
         """
         if heads_last(layout):
             q, k = self.forward(q.transpose(1, 2), k.transpose(1, 2), positions, key_positions)

@@ -221,31 +221,30 @@ def are_finite(positions: Tensor) -> bool:
     )
 
 
-def spans(positions: Tensor) -> list[float] | None:
+def spans(positions: Tensor) -> list[float]:
     """The largest distance of two positions [M, axes] or [B, M, axes] of an image, along each axis.
 
-    None where the values are unknown.
+    Empty where the values are unknown.
     """
-    ends = _ends(positions)
-    return None if ends is None else (ends[1] - ends[0]).reshape(-1, positions.shape[-1]).amax(0).tolist()
+    return _reach(positions)[0]
 
 
 def farthest(positions: Tensor) -> float:
-    """The largest distance of a position from 0, on any axis; 0 where the values are unknown."""
-    ends = _ends(positions)
-    return 0.0 if ends is None else ends.abs().max().item()
+    """The largest distance of a position [..., M, axes] from 0, on any axis; 0 where values are unknown."""
+    return _reach(positions)[1]
 
 
-def _ends(positions: Tensor) -> Tensor | None:
-    """The least and the largest position of each image, [2, (B,) axes], on the CPU."""
+def _reach(positions: Tensor) -> tuple[list[float], float]:
+    unknown: tuple[list[float], float] = [], 0.0
 
-    def ask() -> Tensor | None:
+    def ask() -> tuple[list[float], float]:
         if not positions.numel():
-            return None
-        listed = positions.detach() if positions.dim() > 1 else positions.detach()[:, None]
-        return torch.tensor(torch.stack(listed.aminmax(dim=-2)).tolist(), dtype=torch.float64)
+            return unknown
+        low, high = positions.detach().aminmax(dim=-2)
+        distances = (high - low).reshape(-1, positions.shape[-1]).amax(0)
+        return distances.tolist(), max(-low.min().item(), high.max().item())
 
-    return _remembered(_reaches, positions, ask, None)
+    return _remembered(_reaches, positions, ask, unknown)
 
 
 def _remembered(known: WeakIdKeyDictionary, positions: Tensor, ask: Callable[[], T], unknown: T) -> T:

@@ -62,13 +62,13 @@ class _OnRings(Encoding):
         if not torch.compiler.is_compiling() and not self.warned:
             known, tokens = here if there is None else there, keys.shape[-2]
             newest = self.axes == 1 and known.shape[-2] < tokens  # of a sequence; the others came before
-            self.warn_of_aliasing((tokens - 1,) if newest else spans(known) or (), signs=1)
+            self.warn_of_aliasing((tokens - 1,) if newest else spans(known), signs=1)
         return super()._decode(q, keys, values, here, there, mask)
 
     def look_at(self, positions: Tensor) -> None:
         """Warn once if a ring does not distinguish the offsets of positions [M, axes] or [B, M, axes]."""
         if not torch.compiler.is_compiling() and not self.warned:
-            self.warn_of_aliasing(spans(positions) or ())
+            self.warn_of_aliasing(spans(positions))
 
     def warn_of_aliasing(self, farthest: Iterable[float], signs: int = 2) -> None:
         """Warn if a ring does not distinguish all offsets of one or both signs up to the axis's farthest."""
@@ -400,7 +400,7 @@ class MultiplexedRoll(Roll):
 
     No parameters here, but W·d more query and key channels: 2(W - 1)·dim² more weights in a layer. Integer
     positions; not norm preserving; not relative for W > 1, unless all speeds are equal: then it rolls the sum
-    of the streams. Cost: one gather of W·d channels and a sum, for q and for k.
+    of the waves. Cost: one gather of W·d channels and a sum, for q and for k.
 
     Args:
         waves: W.

@@ -25,7 +25,7 @@ from rollpe.encodings.frequencies import (
     spaced,
     uniform,
 )
-from rollpe.encodings.positions import constant, farthest, listed, numbers_of
+from rollpe.encodings.positions import constant, farthest, listed, numbers_of, with_axis
 from rollpe.encodings.registry import register
 from rollpe.errors import InputError, check_choice, check_positive
 from rollpe.names import Pairing
@@ -256,7 +256,7 @@ class XPos(Rotary):
     def full_positions(self, positions: Tensor, like: Tensor) -> Tensor:
         ready = super().full_positions(positions, like)
         reach = self.span * -math.log(torch.finfo(like.dtype).tiny) / math.log(1 + 1 / self.gamma)
-        if (far := farthest(positions)) > reach:
+        if (far := farthest(with_axis(positions, 1))) > reach:
             raise InputError(
                 f"position {far:g} is beyond ±{reach:.0f}, where the factors of 'xpos' leave the range of"
                 f" {like.dtype}: only differences count, so subtract the same number from all positions."
