@@ -92,16 +92,15 @@ def test_rotations_work_under_torch_func(layout: str) -> None:
 # rope for longer sequences, and xpos
 
 
-def test_xpos_holds_the_range_of_positions_that_it_states() -> None:
+def test_xpos_holds_the_range_of_positions_that_it_states_and_refuses_others() -> None:
     xpos = build("xpos").float()
-    ends = 512 * torch.tensor([[-69.0], [69.0]])
-    assert all(
-        torch.isfinite(t).all() and t.norm(dim=0).min() > 0
-        for t in xpos.precompute(ends, noise(1, 2, 16).float()).tables
-    )
-    assert (
-        xpos.precompute(512 * torch.tensor([[7.0]]), noise(1, 1, 16).float()).tables[2].half().isfinite()
-    ).all()
+    for dtype, reach in ((torch.float32, 69), (torch.bfloat16, 69), (torch.float16, 7)):
+        q = noise(1, HEADS, 2, 16).to(dtype)
+        ends = 512 * torch.tensor([[-reach], [reach]])
+        tables = xpos.precompute(ends, q).tables
+        assert all(table.to(dtype).isfinite().all() and table.norm(dim=0).min() > 0 for table in tables)
+        with pytest.raises(InputError, match=r"position .* is beyond ±.*subtract the same number"):
+            xpos.encode(q, ends * 1.2)
 
 
 four = geometric(4, 20.0)
