@@ -74,8 +74,8 @@ def bit_flips(p: Tensor) -> Tensor:
 
 
 def sinusoids(positions: Tensor, frequencies: Tensor) -> Tensor:
-    """PE_{p,2i} = sin(ω_i p), PE_{p,2i+1} = cos(ω_i p): float64 [..., 2m] for positions [...], ω [m]."""
-    angle = positions.to(torch.float64)[..., None] * frequencies
+    """PE_{p,2i} = sin(ω_i p), PE_{p,2i+1} = cos(ω_i p): [..., 2m] for positions [...], ω [m]."""
+    angle = positions[..., None] * frequencies
     return torch.stack((angle.sin(), angle.cos()), dim=-1).flatten(-2)
 
 

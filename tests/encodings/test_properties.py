@@ -19,6 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rollpe import formulas
 from rollpe.encodings import (
     ENCODINGS,
     Encoding,
@@ -252,6 +253,25 @@ def test_the_fast_path_is_the_reference_with_every_option(name: str, options: di
     assert fast_path_is_the_reference(build(name, *ONLY_AXES.get(name, (2,)), **options))
 
 
+def code_by_hand(encoding: Encoding, positions: Tensor) -> Tensor:
+    """Axis by axis: the number, sines and cosines, or vectors weighted by the distance of their places."""
+    channels, parts = HEADS * HEAD_DIM, []
+    if encoding.name == "learned":
+        weights = torch.ones(*positions.shape[:-1], 1, dtype=torch.double)
+        for p, size in zip(positions.unbind(-1), encoding.grid, strict=True):
+            along = formulas.one_hot_code(p.clamp(0, size - 1), size)
+            weights = (weights[..., :, None] * along[..., None, :]).flatten(-2)  # [..., M, places]
+        return weights @ encoding.table
+    for p in positions.unbind(-1):
+        part = [p]
+        if encoding.name == "sinusoidal":
+            c = channels // encoding.axes // 2 * 2
+            angles = [p * encoding.base ** (-i / c) for i in range(0, c, 2)]
+            part = [encoding.scale * wave for angle in angles for wave in (angle.sin(), angle.cos())]
+        parts += part + [0 * p] * (channels // encoding.axes - len(part) if encoding.name == "integer" else 0)
+    return torch.stack(parts + [0 * p] * (channels - len(parts)), -1)
+
+
 @pytest.mark.parametrize(("name", "axes"), CODES)
 def test_tokens_get_the_code_of_the_textbook(name: str, axes: int) -> None:
     """Within the grid, between its places and beyond its edge; the tokens without a position get none."""
@@ -262,7 +282,7 @@ def test_tokens_get_the_code_of_the_textbook(name: str, axes: int) -> None:
     for positions in (shared, torch.stack((shared, shared.flip(0)))):
         tokens = torch.randn(2, PREFIX + len(shared), HEADS * HEAD_DIM, dtype=torch.double)
         leaves = [tokens.requires_grad_(), *encoding.parameters()]
-        expected = tokens + F.pad(encoding.code(positions), (0, 0, PREFIX, 0))
+        expected = tokens + F.pad(code_by_hand(encoding, positions), (0, 0, PREFIX, 0))
         got = encoding.add(tokens, positions)
         assert worst(got, expected) < 1e-12
         for one, other in zip(

@@ -82,7 +82,7 @@ class Encoding(nn.Module):
                 return x * tables[0]
 
     Those that rotate channel pairs define ``omega`` alone (rotary.py), those that add a bias to the scores
-    ``bias`` (biases.py), those that add a code to the tokens ``fast_code`` (codes.py). One that transforms
+    ``bias`` (biases.py), those that add a code to the tokens ``code`` (codes.py). One that transforms
     keys otherwise than queries also defines ``transform_keys`` and ``reference_keys``.
 
     Class attributes promise properties, which the tests check for every class:

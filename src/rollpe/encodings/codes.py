@@ -32,11 +32,7 @@ class NoEncoding(Encoding):
 
 
 class TokenCode(Encoding):
-    """Base of encodings that add a code to the tokens.
-
-    A subclass defines ``fast_code`` and the reference ``code``, from the checked functions of
-    `rollpe.formulas`.
-    """
+    """Base of encodings that add a code to the tokens. A subclass defines ``code``."""
 
     acts_on = "tokens"
     relative = False
@@ -52,16 +48,15 @@ class TokenCode(Encoding):
         positions = with_axis(positions, self.axes)
         check_positions(positions, tokens, self.axes)
         check_grid(grid, positions, self.axes)
-        code = self.fast_code(positions, tokens, grid)
+        code = self.code(positions.to(table_dtype(tokens)), grid)
         prefix = tokens.shape[1] - code.shape[-2]
         return tokens + F.pad(code, (0, 0, prefix, 0)).to(tokens.dtype)
 
-    def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
-        """The code of the tokens that have a position, [M, heads*d] or [B, M, heads*d]."""
-        raise TypeError(f"{type(self).__name__} does not define fast_code().")
+    def code(self, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
+        """The code of positions [M, axes] or [B, M, axes], float32 or float64: [(B,) M, heads*d].
 
-    def code(self, positions: Tensor) -> Tensor:
-        """The reference, float64 on the CPU, for positions of the grid that the encoding was built for."""
+        ``grid``: sizes, if the positions are the whole row-major grid of them.
+        """
         raise TypeError(f"{type(self).__name__} does not define code().")
 
 
@@ -76,17 +71,10 @@ class Integer(TokenCode):
     a token, the fewer digits of its own channel are left.
     """
 
-    def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
-        part = like.shape[-1] // self.axes
-        code = F.pad(positions.to(table_dtype(like))[..., None], (0, part - 1)).flatten(-2)
-        return F.pad(code, (0, like.shape[-1] - code.shape[-1]))
-
-    def code(self, positions: Tensor) -> Tensor:
+    def code(self, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
         channels = self.heads * self.head_dim
-        code = torch.zeros(*positions.shape[:-1], channels, dtype=torch.float64)
-        for axis, p in enumerate(positions.cpu().unbind(-1)):
-            code[..., axis * (channels // self.axes)] = p.to(torch.float64)
-        return code
+        code = F.pad(positions[..., None], (0, channels // self.axes - 1)).flatten(-2)
+        return F.pad(code, (0, channels - code.shape[-1]))
 
 
 @register("sinusoidal")
@@ -119,21 +107,12 @@ class Sinusoidal(TokenCode):
         self.base = float(base)
         self.scale = float(scale)
 
-    def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
-        pairs = like.shape[-1] // self.axes // 2
-        p = positions.to(table_dtype(like))
-        omega = constant(geometric, pairs, self.base, device=p.device, dtype=p.dtype)
-        angles = p[..., None] * omega  # [..., M, axes, pairs]
-        waves = self.scale * torch.stack((angles.sin(), angles.cos()), -1).flatten(-3)
-        return F.pad(waves, (0, like.shape[-1] - waves.shape[-1]))
-
-    def code(self, positions: Tensor) -> Tensor:
+    def code(self, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
         channels = self.heads * self.head_dim
-        c = channels // self.axes // 2 * 2
-        waves = torch.cat(
-            [formulas.sinusoids(p, geometric(c // 2, self.base)) for p in positions.cpu().unbind(-1)], -1
-        )
-        return self.scale * F.pad(waves, (0, channels - waves.shape[-1]))
+        kind = channels // self.axes // 2, self.base
+        omega = constant(geometric, *kind, device=positions.device, dtype=positions.dtype)
+        waves = self.scale * formulas.sinusoids(positions, omega).flatten(-2)
+        return F.pad(waves, (0, channels - waves.shape[-1]))
 
 
 @register("learned")
@@ -169,20 +148,13 @@ class Learned(TokenCode):
         """Draw the table anew."""
         nn.init.trunc_normal_(self.table, std=self.std, a=-100 * self.std, b=100 * self.std)
 
-    def fast_code(self, positions: Tensor, like: Tensor, grid: tuple[int, ...] | None) -> Tensor:
+    def code(self, positions: Tensor, grid: tuple[int, ...] | None = None) -> Tensor:
         """The vector of each place, see the class.
 
         Only ``grid`` resizes the table. Positions without ``grid`` are looked up, so that a shorter sequence
         gets the first vectors of the longer one.
         """
         return self._looked_up(positions) if grid is None else self._resized(tuple(grid))
-
-    def code(self, positions: Tensor) -> Tensor:
-        weights = torch.ones(*positions.shape[:-1], 1, dtype=torch.float64)
-        for p, size in zip(positions.cpu().unbind(-1), self.built, strict=True):
-            along = formulas.one_hot_code(p.clamp(0, size - 1), size)
-            weights = (weights[..., :, None] * along[..., None, :]).flatten(-2)  # [..., M, places]
-        return weights @ self.table.to(weights)
 
     def _resized(self, grid: tuple[int, ...]) -> Tensor:
         if grid == self.built:
