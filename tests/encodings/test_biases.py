@@ -82,18 +82,45 @@ def test_only_one_of_a_kind_is_joined_and_no_bias_that_depends_on_queries(name: 
         create_encoding(name, head_dim=DIM, heads=HEADS, axes=1, grid=(4,))
 
 
+def vectors(table: Tensor, delta: Tensor) -> Tensor:
+    """Σ_a R^a_{clip(Δ_a)} for each pair of tokens, [(B,) heads, M, M, d]."""
+    by_axis = [
+        formulas.relative_lookup(of_axis.transpose(0, 1), offset)  # [(B,) M, M, heads, d]
+        for of_axis, offset in zip(table, delta.unbind(-3), strict=True)
+    ]
+    return torch.stack(by_axis).sum(0).movedim(-2, -4)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("name", [*NAMES, "alibi"])
+def test_scores_are_those_of_the_formula(name: str, case: str) -> None:
+    positions, axes = CASES[case]
+    encoding = build(name, axes)
+    q, k, _ = qkv(positions.shape[-2], seed=4)
+    delta = formulas.offsets(positions.long().mT)  # [(B,) axes, M, M]
+    if name == "alibi":
+        slopes = formulas.alibi_slopes(HEADS)
+        expected = formulas.alibi_scores(q, k, delta.abs().sum(-3).double(), slopes)
+    elif name == "t5-bias":
+        by_axis = [
+            of_axis.mT[formulas.t5_bucket(offset, 8, 5)]
+            for of_axis, offset in zip(encoding.table, delta.unbind(-3), strict=True)
+        ]
+        expected = formulas.t5_scores(q, k, torch.stack(by_axis).sum(0).movedim(-1, -3))
+    else:
+        expected = formulas.shaw_scores(q, k, vectors(encoding.keys, delta))
+    torch.testing.assert_close(encoding.scores(q, k, positions), expected)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_shaws_vectors_move_keys_and_values_as_the_formula_says(case: str) -> None:
-    """On non-square grids, with dropped patches, and with two tokens that have no position.
-
-    That all scores equal their formula is in test_properties.py.
-    """
+    """On non-square grids, with dropped patches, and with two tokens that have no position."""
     positions, axes = CASES[case]
     encoding = build("shaw-kv", axes)
     q, k, v = qkv(positions.shape[-2] + PREFIX, seed=0)
     delta = formulas.offsets(positions.long().mT)
     keys, values = (
-        F.pad(encoding.vectors(table, delta), (0, 0, PREFIX, 0, PREFIX, 0))
+        F.pad(vectors(table, delta), (0, 0, PREFIX, 0, PREFIX, 0))
         for table in (encoding.keys, encoding.values)
     )
     outputs = formulas.shaw_attention(q, k, v, keys, values)

@@ -401,7 +401,7 @@ class Encoding(nn.Module):
         scores = formulas.scores(moved_q, moved_k).to(q.dtype)
         if self.score_bias is None:
             return scores
-        return scores + self.score_bias.scores(torch.zeros_like(q), torch.zeros_like(k), positions)
+        return scores + self.score_bias.mask(q, k, positions)
 
     def shift_keys(self, keys: Tensor, by: float | Tensor) -> Tensor:
         """Encoded keys as if their positions had been larger by an offset: a cache is moved, not made anew.

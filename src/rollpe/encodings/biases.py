@@ -30,8 +30,7 @@ from rollpe.errors import InputError, check_whole
 class ScoreBias(Encoding):
     """Base of encodings that add a bias to the scaled scores.
 
-    A subclass defines ``bias``, the fast path, and the reference ``biased``, from the checked functions of
-    `rollpe.formulas`. Relative; q and k are unchanged. Memory: one number for each pair and head.
+    A subclass defines ``bias``. Relative; q and k are unchanged. Memory: one number for each pair and head.
     """
 
     acts_on = "scores"
@@ -72,13 +71,6 @@ class ScoreBias(Encoding):
 
         return modified
 
-    def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
-        """The reference scores of tokens that have a position.
-
-        q, k [B, heads, M, d] and offsets Δ [axes, M, M] or [B, axes, M, M] → [B, heads, M, M].
-        """
-        raise TypeError(f"{type(self).__name__} does not define biased().")
-
     def shared(self, q: Tensor, k: Tensor, places: PairPositions) -> Tensor:
         """``mask``, or what ``precompute`` kept of it."""
         of_queries, of_keys = places
@@ -118,15 +110,8 @@ class ScoreBias(Encoding):
         return F.pad(bias, (k.shape[-2] - key_positions.shape[-2], 0, unmarked, 0))
 
     def scores(self, q: Tensor, k: Tensor, positions: Tensor) -> Tensor:
-        """``biased`` for tokens that have a position, plain products for the others; [B, heads, N, N]."""
-        prefix = q.shape[-2] - with_axis(positions, self.axes).shape[-2]
-        marked = self.full_positions(positions, q)[..., prefix:, :]
-        delta = formulas.offsets(marked.squeeze(-3).mT if marked.dim() > 2 else marked.mT)
-        k = spread_heads(k, self.heads)
-        plain = formulas.scores(q, k)
-        biased = self.biased(q[..., prefix:, :], k[..., prefix:, :], delta)
-        below = torch.cat((plain[..., prefix:, :prefix], biased), -1)
-        return torch.cat((plain[..., :prefix, :], below), -2)
+        """Plain products and ``mask``, [B, heads, N, N]."""
+        return super().scores(q, k, positions) + self.mask(q, k, positions)
 
 
 @register("shaw")
@@ -209,17 +194,6 @@ class Shaw(ScoreBias):
             for axis in range(self.axes)
         )
         return bias * self.head_dim**-0.5
-
-    def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
-        return formulas.shaw_scores(q, k, self.vectors(self.keys.to(q.dtype), delta))
-
-    def vectors(self, table: Tensor, delta: Tensor) -> Tensor:
-        """Σ_a R^a_{clip(Δ_a)} for each pair of tokens, [(B,) heads, M, M, d], by the textbook."""
-        by_axis = [
-            formulas.relative_lookup(of_axis.transpose(0, 1), offset)  # [(B,) M, M, heads, d]
-            for of_axis, offset in zip(table, delta.unbind(-3), strict=True)
-        ]
-        return torch.stack(by_axis).sum(0).movedim(-2, -4)
 
 
 def _draw(table: Tensor) -> Tensor:
@@ -351,11 +325,6 @@ class T5Bias(ScoreBias):
         ]
         return torch.stack([self.table[axis, head, rows[axis]] for axis in range(self.axes)]).sum(0)
 
-    def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
-        buckets = self.bucket(delta).unbind(-3)
-        by_axis = [of_axis.mT[bucket] for of_axis, bucket in zip(self.table, buckets, strict=True)]
-        return formulas.t5_scores(q, k, torch.stack(by_axis).sum(0).movedim(-1, -3).to(q.dtype))
-
 
 @register("alibi")
 class Alibi(ScoreBias):
@@ -395,10 +364,6 @@ class Alibi(ScoreBias):
     def of_pair(self, delta: Tensor, head: Tensor) -> Tensor:
         slopes = constant(slopes_of, self.heads, device=delta.device, dtype=torch.float32)
         return -slopes[head] * delta.abs().sum(-1)
-
-    def biased(self, q: Tensor, k: Tensor, delta: Tensor) -> Tensor:
-        slopes = formulas.alibi_slopes(self.heads).to(q)
-        return formulas.alibi_scores(q, k, delta.abs().sum(-3).to(q.dtype), slopes)
 
 
 def slopes_of(heads: int, *, device: torch.device, dtype: torch.dtype) -> Tensor:
