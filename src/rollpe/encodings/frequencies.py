@@ -11,19 +11,6 @@ largest position + 1; ``dynamic`` and ``longrope`` return a function of it, whic
 
 Tables are float64 on the CPU; an encoding rounds them once to the precision of its angles. Functions that our
 encodings call with every pass also make them on another device and in another dtype.
-
-Options of Hugging Face transformers and their names here, for r = ``partial_rotary_factor``::
-
-    rope_theta                        base of geometric(pairs, base)
-    rope_type "linear"                geometric(pairs, base) / factor
-    "default" with r                  geometric(int(r * head_dim) // 2, base)
-    "proportional" with r             proportional(geometric(pairs, base), r) / factor
-    mrope_section                     sections(geometric(pairs, base), mrope_section)
-    original_max_position_embeddings  trained, but for "dynamic" max_position_embeddings
-    low_freq_factor, high_freq_factor low, high
-    attention_factor                  temperature of rope, of "yarn" by default yarn_temperature(factor)
-    mscale, mscale_all_dim            temperature=yarn_temperature(factor, mscale, mscale_all_dim)
-    rotate_half                       layout="half" of rope
 """
 
 from __future__ import annotations
@@ -54,7 +41,7 @@ def geometric(
     device: torch.device | str | None = None,
     dtype: torch.dtype = torch.float64,
 ) -> Tensor:
-    """ω_i = base^{−i/m}, i = 0 … m−1 for m = ``pairs``: RoPE's base^{−2i/d}, ω_0 = 1 the fastest. [pairs].
+    """ω_i = base^(−i/m), i = 0 … m−1 for m = ``pairs``: RoPE's base^(−2i/d), ω_0 = 1 the fastest. [pairs].
 
     Source: Vaswani et al., 2017, for sinusoids; Su et al., 2021, Eq. 15.
     """
@@ -63,7 +50,7 @@ def geometric(
 
 
 def longest_wavelength(pairs: int, base: float = 10000.0) -> float:
-    """2π·base^{(m−1)/m}: the period of the slowest pair of ``geometric``, in positions."""
+    """2π·base^((m−1)/m): the period of the slowest pair of ``geometric``, in positions."""
     return 2 * math.pi * base ** ((pairs - 1) / pairs)
 
 
@@ -119,9 +106,9 @@ def proportional(theta: Tensor, share: float) -> Tensor:
 
 
 def ntk(theta: Tensor, factor: float) -> Tensor:
-    """θ_i s^{−i/(m−1)}, for texts s times as long: the slowest of m pairs by s, the fastest as before. [m].
+    """θ_i s^(−i/(m−1)), for texts s times as long: the slowest of m pairs by s, the fastest as before. [m].
 
-    On ``geometric`` it replaces the base by base·s^{d/(d−2)}, d = 2m. Source: bloc97, 2023.
+    On ``geometric`` it replaces the base by base·s^(d/(d−2)), d = 2m. Source: bloc97, 2023.
     """
     _check_factor(theta, factor)
     return theta * factor ** (-_indices(theta) / (len(theta) - 1))

@@ -280,7 +280,8 @@ def create_encoding(
     """Build an encoding by name.
 
     Args:
-        name: one of ``list_encodings()``, or a token and a score encoding joined by "+".
+        name: one of ``list_encodings()``, or several joined by "+": a code of the tokens, a bias of the
+            scores and one other encoding of scores.
         head_dim, heads, axes, grid: see ``Encoding``.
         options: the encoding's own, see ``encoding_options(name)``. One that both of two joined encodings
             have is given by part: ``**{"axial-rope.base": 100.0}``.

@@ -149,7 +149,7 @@ class Rope(_Chosen):
     On a sequence pair i of all m = ⌊head_dim / 2⌋ is turned by p·ω_i, by default with ω_i = base^(-i/m). On
     several axes give a table, [pairs, axes], by which pair i turns by Σ_a ω_ia p_a; a raster index in place
     of rows and columns would make the end of one row and the start of the next neighbors. Tables of other
-    papers, and the names of their options elsewhere, are in `rollpe.encodings.frequencies`.
+    papers are in `rollpe.encodings.frequencies`.
 
     Frequencies that are a function of the length of a text, largest position + 1, are taken for each sequence
     by its positions in that call. Keys in a cache keep the frequencies of the length at which they were
