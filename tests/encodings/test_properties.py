@@ -846,6 +846,10 @@ def test_two_encodings_joined_are_on_scores_what_the_second_is_and_on_tokens_the
     assert torch.equal(joined.add(tokens, positions), joined.token_code.add(tokens, positions))
     with pytest.raises(InputError, match=f"'{name}'"):
         joined.encode(q[..., 1:], positions)
+    state = joined.state_dict()
+    old = {key.replace("token_code", "on_tokens"): 2 * value for key, value in state.items()}
+    joined.load_state_dict(old)  # as weights were named before
+    assert torch.equal(joined.token_code.table, old["on_tokens.table"])
 
 
 def test_options_without_annotation_are_taken_and_unusual_ones_are_named_as_written(
