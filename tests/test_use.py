@@ -12,6 +12,7 @@ import zipfile
 from typing import NamedTuple
 
 import pytest
+import torch
 
 from shared import ROOT
 
@@ -47,6 +48,26 @@ def test_every_recipe_runs_as_it_is_printed(recipe):
     for package in recipe.needs:
         pytest.importorskip(package)
     exec(compile(recipe.code, recipe.title, "exec"), {"__name__": "recipe"})
+
+
+def test_the_language_model_of_transformers_takes_every_cache_packed_rows_and_its_file(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    (code,) = (recipe.code for recipe in RECIPES if recipe.needs == ("transformers",))
+    made = {"__name__": "recipe"}
+    exec(compile(code, "transformers", "exec"), made)
+    model, tokens = made["model"], torch.randint(64, (2, 7))
+    seen = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1] * 7])  # the first row is padded on the left
+    settings = {"attention_mask": seen, "max_new_tokens": 8, "do_sample": False, "pad_token_id": 0}
+    plain = model.generate(tokens, use_cache=False, **settings)
+    assert torch.equal(model.generate(tokens, **settings), plain)
+    assert torch.equal(model.generate(tokens, cache_implementation="static", **settings), plain)
+    positions = torch.tensor([[0, 1, 2, 0, 1, 2, 3]])
+    packed = model(tokens[:1], position_ids=positions, use_cache=False).logits
+    alone = [model(part).logits for part in tokens[:1].split((3, 4), 1)]
+    assert torch.allclose(packed, torch.cat(alone, 1), atol=1e-5)
+    model.save_pretrained(tmp_path)
+    again = made["with_roll"](transformers.LlamaForCausalLM.from_pretrained(tmp_path))
+    assert torch.allclose(again(tokens).logits, model(tokens).logits, atol=1e-5)
 
 
 def test_the_lines_in_the_readme_run():

@@ -39,6 +39,7 @@ from rollpe.ring import NYQUIST
 pytestmark = [
     pytest.mark.filterwarnings("ignore:aliased offsets"),
     pytest.mark.filterwarnings("ignore:.*acts on tokens"),
+    pytest.mark.filterwarnings("ignore:.*without one, as class tokens are"),
 ]
 
 GRIDS = {1: (6,), 2: (2, 4), 3: (2, 2, 2)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -167,7 +168,7 @@ def drop_in_attention(
     keeps timm's weights and timm's position table; ``pos_embed="none"`` removes the table.
 
     The layer knows the number of tokens, not their arrangement: as many patches in another arrangement, from
-    ``dynamic_img_size`` or NaFlex, get wrong positions.
+    ``set_input_size`` or NaFlex, get wrong positions. ``dynamic_img_size`` is refused.
 
     Args:
         encoding: an encoding that acts on scores; timm has its own for tokens.
@@ -211,6 +212,11 @@ class DropInAttention(Attention):
         **settings: Any,
     ) -> None:
         super().__init__(dim, num_heads=num_heads, **settings)
+        if _built_for_any_size():
+            raise InputError(
+                f"this layer has the positions of grid={grid} alone: leave out dynamic_img_size=True, or use"
+                " rollpe.vit.create_vit for images of several sizes."
+            )
         self.grid, self.prefix = grid, prefix
         self.install(
             create_encoding(
@@ -233,6 +239,14 @@ class DropInAttention(Attention):
         return super().forward(
             x, self.encoding.precompute(positions, x, self.grid), is_causal, attn_mask=attn_mask
         )
+
+
+def _built_for_any_size() -> bool:
+    """Whether a model that is just being built has timm's ``dynamic_img_size``, which no layer is told."""
+    frame = inspect.currentframe()
+    while frame and not (asked := frame.f_locals.get("dynamic_img_size", False)):
+        frame = frame.f_back
+    return frame is not None and asked is True
 
 
 class MultiheadAttention(nn.MultiheadAttention):

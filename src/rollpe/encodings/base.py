@@ -12,7 +12,7 @@ import inspect
 import math
 import reprlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Required, Self, TypedDict
 
 import torch
@@ -93,6 +93,8 @@ class Encoding(nn.Module):
     - ``relative``: adding one vector to all positions leaves the scores between tokens that have a
       position unchanged. (A score between a token with and one without position can still change.)
     - ``real_positions``: positions may be any real numbers; otherwise fractions are refused;
+    - ``angular``: names of parameters that positions multiply, such as frequencies; they stay in float32 when
+      a model is cast to half precision;
     - ``per_head``: each head is transformed in its own way, so that grouped keys are repeated for their heads
       before they are encoded.
 
@@ -113,8 +115,10 @@ class Encoding(nn.Module):
     relative: bool = True
     real_positions: bool = True
     per_head: bool = False
+    angular: ClassVar[tuple[str, ...]] = ()
     every_block: bool = False  # whether a model calls ``add`` before each block, not before the first alone
     added: bool = True  # False while an encoding of tokens waits for ``add``
+    told: bool = False  # of tokens without a position, see ``checked``
     defaults: ClassVar[dict[str, Any]] = {}
     arguments: dict[str, Any]  # those that it was made with, defaults included
 
@@ -127,6 +131,8 @@ class Encoding(nn.Module):
     if not TYPE_CHECKING:
 
         def __new__(cls, *args: Any, **arguments: Any) -> Self:
+            if args:
+                raise InputError(f"{cls.__name__} takes its arguments by name: (head_dim=64, heads=6, …).")
             encoding = super().__new__(cls)
             tables = {k: v.tolist() for k, v in arguments.items() if isinstance(v, Tensor)}
             encoding.arguments = cls.defaults | arguments | tables
@@ -137,7 +143,7 @@ class Encoding(nn.Module):
     ) -> None:
         super().__init__()
         if axes is None:
-            axes = self.usual_axes if grid is None else len(grid)
+            axes = self.usual_axes if grid is None else len(checked_grid(grid))
         self.arguments |= {"head_dim": head_dim, "heads": heads, "axes": axes, "grid": grid}
         check_whole(1, head_dim=head_dim, heads=heads, axes=axes)
         if head_dim < axes:
@@ -424,6 +430,17 @@ class Encoding(nn.Module):
         """Names of parameters without weight decay: all parameters of the encoding."""
         return {name for name, _ in self.named_parameters()}
 
+    def _apply(self, fn: Callable[..., Tensor], recurse: bool = True) -> Self:
+        """As in torch, but ``angular`` parameters stay in float32 or wider."""
+        kept = {name: (p.data, p.grad) for name in self.angular if (p := getattr(self, name)) is not None}
+        super()._apply(fn, recurse)
+        for name, (values, grad) in kept.items():
+            now = getattr(self, name)
+            if now.dtype.itemsize < 4:
+                now.data = values.float().to(now.device)
+                now.grad = None if grad is None else grad.float().to(now.device)
+        return self
+
     # What a subclass defines.
 
     def tables(self, positions: Tensor, like: Tensor) -> tuple[Tensor, ...]:
@@ -454,8 +471,7 @@ class Encoding(nn.Module):
         Checked, 0 for the N - M leading tokens without a position; float64 if ``like`` is float64 and float32
         otherwise, or int64 where fractions are refused.
         """
-        positions = with_axis(positions, self.axes)
-        check_positions(positions, like, self.axes)
+        positions = self.checked(positions, like)
         if not self.real_positions and not are_integers(positions):
             raise InputError(
                 f"encoding {self.name!r} needs integer positions: use 'axial-rope' or 'continuous-roll', or"
@@ -465,6 +481,26 @@ class Encoding(nn.Module):
         ready = to_integers(positions) if whole else positions.to(table_dtype(like))
         ready = F.pad(ready, (0, 0, like.shape[-2] - ready.shape[-2], 0))
         return ready if ready.dim() == 2 else ready.unsqueeze(-3)
+
+    def checked(self, positions: Tensor, like: Tensor) -> Tensor:
+        """Positions with their axis, see ``check_positions``.
+
+        Warns once of fewer positions than tokens on one axis, where one forgotten is likelier than a class
+        token, unless the encoding was built for a grid of so many.
+        """
+        positions = with_axis(positions, self.axes)
+        check_positions(positions, like, self.axes)
+        given, tokens = positions.shape[-2], like.shape[-2]
+        doubtful = self.axes == 1 and 0 < given < tokens and self.grid != (given,)
+        if doubtful and not (self.told or torch.compiler.is_compiling()):
+            self.told = True
+            warnings.warn(
+                f"{given} positions for {tokens} tokens leave the first {tokens - given} without one, as"
+                f" class tokens are: give {tokens}, or, if that is meant, build the encoding with"
+                f" grid=({given},).",
+                stacklevel=4,
+            )
+        return positions
 
     def pair_positions(
         self,

@@ -189,8 +189,8 @@ class Shaw(ScoreBias):
     def bias(self, q: Tensor, query_positions: Tensor, key_positions: Tensor) -> Tensor:
         rows = self.rows(offsets(query_positions, key_positions))  # [(B,) Q, K, axes]
         products = torch.einsum("bhqd,ahod->abhqo", q, self.keys.to(q.dtype))
-        bias = sum(
-            products[axis].gather(-1, spread_over_heads(rows[..., axis], products[axis]))
+        bias = sum(  # 3, since onnx's own evaluator takes no -1
+            products[axis].gather(3, spread_over_heads(rows[..., axis], products[axis]))
             for axis in range(self.axes)
         )
         return bias * self.head_dim**-0.5

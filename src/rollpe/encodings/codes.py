@@ -15,11 +15,9 @@ from rollpe.encodings.base import Encoding, Shape
 from rollpe.encodings.frequencies import geometric
 from rollpe.encodings.positions import (
     check_grid,
-    check_positions,
     constant,
     grid_positions,
     scale_positions,
-    with_axis,
 )
 from rollpe.encodings.registry import register
 from rollpe.encodings.sdpa import table_dtype
@@ -45,8 +43,7 @@ class TokenCode(Encoding):
         """
         if not torch.compiler.is_compiling():  # a compiled graph does not warn either
             self.added = True
-        positions = with_axis(positions, self.axes)
-        check_positions(positions, tokens, self.axes)
+        positions = self.checked(positions, tokens)
         check_grid(grid, positions, self.axes)
         code = self.code(positions.to(table_dtype(tokens)), grid)
         prefix = tokens.shape[1] - code.shape[-2]

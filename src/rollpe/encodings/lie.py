@@ -147,6 +147,7 @@ class Lie(Encoding):
     acts_on = "scores"
     relative = False
     per_head = True
+    angular = ("generators",)
     exponential = staticmethod(exponential)
 
     def __init__(

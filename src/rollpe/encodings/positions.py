@@ -37,7 +37,8 @@ def scale_positions(positions: Tensor, shown: tuple[int, ...], built: tuple[int,
     A token is at the center of its patch: p ↦ (p + ½)·built/shown - ½. An encoding of real positions then
     sees another resolution over the span that it was trained on.
     """
-    axes = zip(positions.unbind(-1), shown, built, strict=True)
+    sizes = positions.shape[-1]
+    axes = zip(positions.unbind(-1), checked_grid(shown, sizes), checked_grid(built, sizes), strict=True)
     return torch.stack([(p + 0.5) * (b / s) - 0.5 for p, s, b in axes], -1)
 
 
@@ -109,7 +110,9 @@ def _grid(positions: Tensor) -> tuple[int, ...]:
 
 
 def with_axis(positions: Tensor, axes: int) -> Tensor:
-    """Positions [M] on one axis as [M, 1]; all others as they are."""
+    """Positions [M] on one axis as [M, 1]; all others as they are. InputError for what is no tensor."""
+    if not isinstance(positions, Tensor):
+        raise InputError(f"positions are {type(positions).__name__}: give a tensor, torch.tensor(positions).")
     return positions.unsqueeze(-1) if axes == 1 and positions.dim() == 1 else positions
 
 
@@ -121,9 +124,10 @@ def check_positions(positions: Tensor, like: Tensor, axes: int) -> None:
     batch, tokens = like.shape[0], like.shape[-2]
     if positions.dim() not in (2, 3) or positions.shape[-1] != axes:
         alone = "[tokens], " if axes == 1 else ""
+        ids = ", position_ids[..., None] of ids [batch, tokens]" if axes == 1 else ""
         raise InputError(
             f"positions have shape {tuple(positions.shape)}: this encoding needs"
-            f" {alone}[tokens, {axes}] or [batch, tokens, {axes}]."
+            f" {alone}[tokens, {axes}] or [batch, tokens, {axes}]{ids}."
         )
     if positions.dtype in (torch.bfloat16, torch.float16):
         exact = 256 if positions.dtype == torch.bfloat16 else 2048

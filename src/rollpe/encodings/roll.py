@@ -53,7 +53,8 @@ class _OnRings(Encoding):
 
     def full_positions(self, positions: Tensor, like: Tensor) -> Tensor:
         ready = super().full_positions(positions, like)
-        self.look_at(with_axis(positions, self.axes))
+        if not torch.compiler.is_compiling() and not self.warned:
+            self.warn_of_aliasing(spans(with_axis(positions, self.axes)))
         return ready
 
     def _decode(
@@ -65,11 +66,6 @@ class _OnRings(Encoding):
             self.warn_of_aliasing((tokens - 1,) if newest else spans(known), signs=1)
         return super()._decode(q, keys, values, here, there, mask)
 
-    def look_at(self, positions: Tensor) -> None:
-        """Warn once if a ring does not distinguish the offsets of positions [M, axes] or [B, M, axes]."""
-        if not torch.compiler.is_compiling() and not self.warned:
-            self.warn_of_aliasing(spans(positions))
-
     def warn_of_aliasing(self, farthest: Iterable[float], signs: int = 2) -> None:
         """Warn if a ring does not distinguish all offsets of one or both signs up to the axis's farthest."""
         for axis, (n, span) in enumerate(zip(self.periods, farthest, strict=False)):
@@ -77,7 +73,8 @@ class _OnRings(Encoding):
                 self.warned = True
                 warnings.warn(
                     f"aliased offsets on axis {axis}: a ring of period {n:g} takes offset Δ for Δ − {n:g};"
-                    f" {span + 1:g} tokens need at least {signs * span + 1:g}.",
+                    f" {span + 1:g} tokens need at least {signs * span + 1:g}"
+                    + (f", or {span + 1:g} where attention is causal." if signs == 2 else "."),
                     stacklevel=3,
                 )
 

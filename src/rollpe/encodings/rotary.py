@@ -86,6 +86,7 @@ class _Chosen(Rotary):
     pairs: rows of the table. learned_frequencies: the table as a parameter, or None where it is fixed.
     """
 
+    angular = ("learned_frequencies",)
     learned_frequencies: nn.Parameter | None
 
     def choose(
@@ -358,6 +359,7 @@ class MixedRope(Rotary):
     """
 
     per_head = True
+    angular = ("frequencies",)
 
     def __init__(self, *, base: float = 10.0, **shape: Unpack[Shape]) -> None:
         super().__init__(**shape)

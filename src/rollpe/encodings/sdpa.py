@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -29,9 +30,13 @@ def table_dtype(like: Tensor) -> torch.dtype:
     return torch.float64 if like.dtype == torch.float64 else torch.float32
 
 
-def without_autocast(like: Tensor) -> torch.autocast:
-    """Autocast switched off on the device of ``like``; the meta device has no autocast."""
-    return torch.autocast("cpu" if like.is_meta else like.device.type, enabled=False)
+def without_autocast(like: Tensor) -> AbstractContextManager[Any]:
+    """Autocast switched off on the device of ``like``, where it is on.
+
+    An exported program whose autocast holds no operation could not be loaded; the meta device has none.
+    """
+    device = "cpu" if like.is_meta else like.device.type
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
 def as_bias(attn_mask: Tensor, like: Tensor) -> Tensor:
