@@ -75,8 +75,8 @@ def make_record(encoding="roll", right=150, seed=0, recipe="strong", options=Non
             "dirty": None,
             "source_hash": "",
             "command": "",
-            "started": "",
-            "finished": "",
+            "started": "2026-11-01T10:00:00+00:00",
+            "finished": "2026-11-01T10:01:00+00:00",
             "wall_seconds": 1.0,
         },
     )

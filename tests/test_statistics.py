@@ -31,7 +31,7 @@ from shared import make_record, make_text_record
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_interval_is_the_one_that_scipys_t_test_gives(seed):
-    values = np.random.default_rng(seed).normal(70, 1, size=seed + 2)
+    values = np.random.default_rng(seed).normal(70, 1, size=seed + 3)
     ours = summarize(values)
     interval = stats.ttest_1samp(values, 0).confidence_interval(0.95)
     assert (ours.low, ours.high) == pytest.approx(tuple(interval))
@@ -45,7 +45,12 @@ def test_one_seed_has_neither_spread_nor_interval():
     assert one.sd is None and one.low is None and one.high is None
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 7])
+def test_two_seeds_have_a_spread_and_no_interval():
+    two = summarize([70.0, 71.0])
+    assert two.sd == pytest.approx(0.5**0.5) and two.low is two.high is None
+
+
+@pytest.mark.parametrize("seeds", [3, 4, 7])
 def test_equal_runs_have_no_spread_whatever_their_sum_rounds_to(seeds):
     for right in range(300, 360):
         equal = summarize([100 * right / 360] * seeds)

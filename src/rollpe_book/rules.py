@@ -96,7 +96,8 @@ def _interval(test: Welch | Summary, unit: str) -> str:
     middle = test.mean if isinstance(test, Summary) else test.difference
     digits = 2 if unit in ("points", "percent") else 3
     numbers = [f"{x:+.{digits}f}" for x in (middle, test.low, test.high) if x is not None]
-    return " ".join(filter(None, (numbers[0], unit, f"[{', '.join(numbers[1:])}]")))
+    interval = f"[{', '.join(numbers[1:])}]" if numbers[1:] else ""
+    return " ".join(filter(None, (numbers[0], unit, interval)))
 
 
 def _seeds(*arms: Arm | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import os.path
 import re
+import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,9 @@ def write_atomically(path: str | Path, content: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise InputError(f"{path.parent}: a file is where the folder should be. Give another path.") from None
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:  # never through a link that was laid there
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

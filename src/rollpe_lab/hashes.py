@@ -198,6 +198,11 @@ def training_hash(also: Sequence[Path] = ()) -> str:
     return hashlib.sha256("".join([_first_meaning(SRC), *meant]).encode()).hexdigest()
 
 
+def encoding_hash(files: Sequence[Path]) -> str | None:
+    """sha256 over what the files outside of the packages mean that define an encoding; None without any."""
+    return hashlib.sha256(b"\0".join(map(meaning, files))).hexdigest() if files else None
+
+
 def _training_meaning(src: Path) -> str:
     return hash_files(module_files("rollpe_lab.training.run", src=src), src, meaning)
 

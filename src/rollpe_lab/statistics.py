@@ -28,7 +28,10 @@ INTERVAL = (0.5 - CONFIDENCE / 2, 0.5 + CONFIDENCE / 2)
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean of n seeds; sd (n − 1 in the denominator) and the t-interval are None where n = 1."""
+    """Mean of n seeds; sd (n − 1 in the denominator) is None where n = 1, the t-interval where n < 3.
+
+    Of two seeds an interval is 6.4 times as wide on each side as they are apart, and says nothing.
+    """
 
     mean: float
     sd: float | None
@@ -49,6 +52,8 @@ def summarize(values: Arm, confidence: float = CONFIDENCE) -> Summary:
         mean, sd = float(sample[0]), 0.0
     else:
         mean, sd = float(sample.mean()), float(sample.std(ddof=1))
+    if n < 3:
+        return Summary(mean, sd, n, None, None)
     half = float(stats.t.ppf(0.5 + confidence / 2, n - 1)) * sd / math.sqrt(n)
     return Summary(mean, sd, n, mean - half, mean + half)
 

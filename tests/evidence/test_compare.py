@@ -57,12 +57,12 @@ def test_of_two_records_of_one_seed_the_first_folder_counts(folder, tmp_path_fac
 
 
 def test_differences_over_seeds_and_paired_by_seed_are_those_of_scipy():
-    a, b = {0: 70.0, 1: 72.5, 2: 71.0}, {1: 69.0, 2: 69.5, 3: 68.0, 4: 70.0}
+    a, b = {0: 70.0, 1: 72.5, 2: 71.0, 3: 70.5}, {1: 69.0, 2: 69.5, 3: 68.0, 4: 70.0}
     welch, paired = over_seeds(a, b), paired_by_seed(a, b)
     expected = stats.ttest_ind(list(a.values()), list(b.values()), equal_var=False)
     assert welch.p == pytest.approx(expected.pvalue)
     assert (welch.low, welch.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
-    expected = stats.ttest_rel([72.5, 71.0], [69.0, 69.5])
+    expected = stats.ttest_rel([72.5, 71.0, 70.5], [69.0, 69.5, 68.0])
     assert paired.p == pytest.approx(expected.pvalue) and paired.value == pytest.approx(2.5)
     assert (paired.low, paired.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
@@ -82,14 +82,16 @@ def test_what_cannot_be_said_is_not_said(folder):
     assert seeds.low is paired.low is None and "at least 2 seeds" in seeds.note
     assert images.low is not None and "these trained models alone" in images.over
     assert "for these trained models alone" in one.sentence
-    assert "two seeds" in paired.note
+    assert "three seeds" in paired.note
     alike = (("none", 150), ("shaw", 120))
     groups = (Group(e, {s: make(e, s, n, folder) for s in (0, 1)}) for e, n in alike)
     several = compare(*groups)
     assert several.differences[0].low is None
     assert "over test images and seeds:" in several.sentence and "alone" not in several.sentence
-    even = paired_by_seed({0: 1.0, 1: 2.0}, {0: 3.0, 1: 4.0})
+    even = paired_by_seed({0: 1.0, 1: 2.0, 2: 0.0}, {0: 3.0, 1: 4.0, 2: 2.0})
     assert even.value == -2 and even.low is None and "the same" in even.note
+    two = paired_by_seed({0: 1.0, 1: 2.0}, {0: 3.0, 1: 5.0})
+    assert two.value == -2.5 and two.low is two.p is None and "three seeds" in two.note
     assert over_seeds({0: 70.0, 1: 70.0}, {0: 69.0, 1: 69.0}).note == "in both groups all runs are equal"
     apart = paired_by_seed({0: 1.0}, {1: 2.0})
     assert apart.value is None and "no seed" in apart.note

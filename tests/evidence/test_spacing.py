@@ -9,6 +9,7 @@ import pytest
 from rollpe_lab.evidence import spacing
 from rollpe_lab.evidence.comparisons import SPACING, family, path_of
 from rollpe_lab.evidence.words import difference, mean, values
+from rollpe_lab.files import read_yaml
 from rollpe_lab.records import read_records
 from rollpe_lab.statistics import holm
 from shared import ROOT, make_record
@@ -58,7 +59,8 @@ def runs(**accuracy: int) -> list:
         for i, arm in enumerate(arms):
             change, _, encoding = arm.rpartition("/")
             name, _, options = encoding.partition("@")
-            given = dict(option.split("=") for option in options.replace(",w", ";w").split(";") if option)
+            pairs = (option.split("=") for option in options.replace(",w", ";w").split(";") if option)
+            given = {key: read_yaml(value, key) for key, value in pairs}
             right = accuracy.get(f"i{i}", 700)
             made += [
                 make_record(name, right + seed - 200, seed, recipe + change, given, images=1000)

@@ -41,7 +41,8 @@ from rollpe_lab.records import (
     write_arrays,
     write_record,
 )
-from rollpe_lab.records.provenance import SOURCE_VARIABLE, provenance
+from rollpe_lab.records.provenance import SOURCE_VARIABLE, now, provenance
+from rollpe_lab.records.record import check_comparable
 from shared import ROOT, make_record
 
 PACKAGE_PARENT = Path(recording.__file__).parents[1]
@@ -176,10 +177,23 @@ def written(content):
         (written(b"[" * 100_000), "not JSON"),
         (written(b"[]"), "schema_version=None"),
         (edited(schema_version=99), "schema_version=99"),
-        (edited(config={"\ud800": 1}), "surrogates"),
+        (edited(config={"\ud800": 1}), "cannot be printed"),
+        (edited(config={"name": "<script>alert(1)</script>"}), "holds <, >"),
+        (edited(config={"name": "\x1b]0;title\x07"}), "cannot be printed"),
+        (edited(config={"name": "\u202eyas"}), "cannot be printed"),
+        (edited(encoding="<img src=x onerror=alert(1)>"), "holds <, >"),
+        (edited(encoding=".."), "encoding: String should match pattern"),
+        (edited(encoding="=HYPERLINK(0)"), "encoding: String should match pattern"),
+        (edited(encoding_options={"width": "\\input{x}"}), "is no word"),
+        (edited(encoding_options={"a b": 1}), "is no word"),
+        (edited(encoding_options={"width": {"a": 1}}), "is no word"),
+        (
+            edited(provenance=json.loads(make().provenance.model_dump_json()) | {"finished": "=1+1"}),
+            "finished",
+        ),
         (edited(test=TEST | {"correct": pack_bits(np.ones(37))}), "bits"),
         (edited(throughput=None), "throughput"),
-        (edited(**{"two\nlines": 3}), r"two\nlines"),
+        (edited(**{"two\nlines": 3}), "cannot be printed"),
         (lambda path: (path.unlink(), os.mkfifo(path)), "no file"),
         (lambda path: path.rename(path.with_name("seed-2.json")), "Move it there"),
     ],
@@ -202,12 +216,50 @@ def without_a_name(path):
         np.save(file, np.zeros(3))
 
 
-@pytest.mark.parametrize("damage", [pickled, without_a_name, written(b"PK nothing"), written(b""), os.mkfifo])
+def bomb(path):
+    np.savez_compressed(path, zeros=np.zeros(20_000_000))
+    assert path.stat().st_size < 10**6
+
+
+def crowd(path):
+    np.savez(path, **{f"a{i}": np.zeros(1, bool) for i in range(1001)})
+
+
+@pytest.mark.parametrize(
+    "damage", [pickled, without_a_name, written(b"PK nothing"), written(b""), os.mkfifo, bomb, crowd]
+)
 def test_what_is_no_archive_of_arrays_is_one_line(tmp_path, damage):
     path = tmp_path / "seed-0.json"
     damage(path.with_suffix(".npz"))
     with refused(r"seed-0\.npz"):
         read_arrays(path)
+
+
+def test_a_link_that_was_laid_beside_a_record_is_not_followed(tmp_path, monkeypatch):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
+    path = record_path(tmp_path, make())
+    path.parent.mkdir(parents=True)
+    for name in (f".{path.name}.{os.getpid()}.tmp", f".{path.name}.guessed.tmp"):
+        path.with_name(name).symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        write_record(tmp_path, make())
+    monkeypatch.undo()
+    write_record(tmp_path, make())
+    assert victim.read_text() == "mine" and read_record(path) == make()
+
+
+def test_runs_of_one_name_from_two_versions_of_a_file_are_not_comparable(tmp_path):
+    old, new = (
+        make(seed=seed, provenance=make().provenance.model_copy(update={"encoding_hash": str(seed)}))
+        for seed in (1, 2)
+    )
+    assert comparable(old, new) == ["the file that defines roll has changed between them"]
+    others = make(encoding="none", seed=1), make(encoding="none", seed=2)
+    check_comparable([old, *others])
+    with refused("seed-1 and .*seed-2 are not comparable: the file that defines roll"):
+        check_comparable([*others, old, new])
 
 
 def test_arrays_come_back_as_they_were_written_and_those_of_another_record_are_refused(tmp_path):
@@ -302,7 +354,7 @@ def mixed(**changes):
         *(({key: "another"}, []) for key in sorted(record.NOT_COMPARED)),
         ({"epochs": 3}, ["epochs: 2 and 3"]),
         (mixed(mixup=0.0), ["augmentation.mixup: 0.8 and 0.0"]),
-        ({"new": 0.9}, ["new: only in quick/none@width=3/seed-1"]),
+        ({"new": 0.9}, ["new: absent and 0.9"]),
         # keys that recipes had not yet, or have no longer, are what all runs did
         ({"qkv_bias": True}, []),
         ({"qkv_bias": False}, ["qkv_bias: True and False"]),
@@ -356,7 +408,7 @@ def git(folder, *words):
 
 
 def traced():
-    return provenance("rollpe train", "then", 1.0)
+    return provenance("rollpe train", now(), 1.0)
 
 
 def test_provenance_knows_the_commit_and_whether_the_source_left_it(tmp_path, monkeypatch):

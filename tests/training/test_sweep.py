@@ -13,10 +13,13 @@ import yaml
 
 from refusals import refused
 from rollpe.cli import main
+from rollpe.encodings import import_encodings
 from rollpe.errors import InputError
+from rollpe_lab.hashes import encoding_hash
 from rollpe_lab.records import claim, read_records, record_path, write_record
 from rollpe_lab.training import TrainingError, load_plan, load_recipe
 from rollpe_lab.training.plan import missing
+from rollpe_lab.training.recipe import FOLDER
 from rollpe_lab.training.sweep import sweep, train_missing
 from shared import make_record
 
@@ -50,7 +53,8 @@ def instant(monkeypatch):
             raise TrainingError("the loss is nan.")
         if encoding == "shaw":  # graphs of torch fail by assertions
             raise AssertionError("no kernel\nfor shaw")
-        record = make_record(encoding, seed=seed, recipe=recipe.name, options=encoding_options)
+        config = recipe.model_dump(mode="json")
+        record = make_record(encoding, seed=seed, recipe=recipe.name, options=encoding_options, **config)
         took = record.provenance.model_copy(update={"wall_seconds": 3600.0})
         record = record.model_copy(update={"provenance": took})
         made.append(write_record(records, record))
@@ -118,6 +122,39 @@ def test_a_run_starts_if_the_last_one_would_fit_into_what_is_left(tmp_path, inst
     for budget, trained in ((0.0, 0), (1800.0, 1), (3 * 3600.0, 4)):
         run(planned, tmp_path, budget=budget)
         assert missing(planned, tmp_path / "records") == planned[trained:]
+
+
+OWN = """from rollpe.encodings import Encoding, register
+
+@register("mine")
+class Mine(Encoding):
+    acts_on = "scores"
+
+    def transform(self, x, tables):
+        return x * 1
+"""
+
+
+@pytest.mark.usefixtures("known_encodings_are_put_back")
+def test_a_plan_does_not_take_records_of_a_changed_recipe_or_file(tmp_path):
+    recipe, own = tmp_path / "mine.yaml", tmp_path / "own.py"
+    recipe.write_text((FOLDER / "smoke.yaml").read_text().replace("name: smoke\n", ""))
+    own.write_text(OWN)
+    import_encodings(own)
+    plan = plan_file(tmp_path, recipe="mine.yaml", set={}, blocks=[{"encodings": ["mine"], "seeds": [0]}])
+    (planned,) = load_plan(plan)
+    record = make_record("mine", recipe="mine", **planned.recipe.model_dump(mode="json"))
+    made_by = record.provenance.model_copy(update={"encoding_hash": encoding_hash([own])})
+    write_record(tmp_path, record.model_copy(update={"provenance": made_by}))
+    assert missing([planned], tmp_path) == []
+    own.write_text(OWN.replace("* 1", "* 2"))
+    with refused("not a run of this plan .the file that defines mine has changed since"):
+        missing([planned], tmp_path)
+    own.write_text(OWN + "# a comment changes nothing\n")
+    assert missing([planned], tmp_path) == []
+    recipe.write_text(recipe.read_text().replace("epochs: 1", "epochs: 4"))
+    with refused("mine/seed-0.json: not a run of this plan .epochs: 1 and 4.*another name"):
+        missing(load_plan(plan), tmp_path)
 
 
 def test_a_run_that_another_sweep_trains_is_left_to_it(tmp_path, instant):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +76,12 @@ class RunsDirective(TableDirective):
         if site.is_site(self.env.app):
             path = record_path("", records[0])
             name, address = nodes.make_id(path.parent.as_posix()), site.record_link(path)
-            encoding = f'<a id="{name}" href="{address}">{encoding}</a>'
+            encoding = f'<a id="{name}" href="{escape(address)}">{escape(encoding)}</a>'
         s, bits = summarize([r.score for r in records]), bool(records[0].bits)
         digits = 3 if bits else 2
-        spread = ["–", "–"]
-        if s.sd is not None:
-            spread = [f"{s.sd:.{digits}f}", f"{s.low:.{digits}f} to {s.high:.{digits}f}"]
-        return [recipe, encoding, f"{s.mean:.{digits}f}" + " bits" * bits, *spread, str(s.n)]
+        sd = "–" if s.sd is None else f"{s.sd:.{digits}f}"
+        interval = "–" if s.low is None else f"{s.low:.{digits}f} to {s.high:.{digits}f}"
+        return [recipe, encoding, f"{s.mean:.{digits}f}" + " bits" * bits, sd, interval, str(s.n)]
 
 
 def write_records(app: Sphinx, exception: Exception | None) -> None:

@@ -79,7 +79,7 @@ def runs_in_rows(
 
 
 def t_interval(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """The ends of the 95 % t-interval of a mean; none of a single value."""
+    """The ends of the 95 % t-interval of a mean; none of fewer than three values."""
     summary = summarize(values)
     return summary.low, summary.high
 

@@ -19,7 +19,7 @@ from scipy import stats
 
 from rollpe.errors import InputError
 from rollpe_lab.evidence.comparisons import signed
-from rollpe_lab.records.record import Record, by_cell, comparable
+from rollpe_lab.records.record import Record, by_cell, check_comparable
 from rollpe_lab.records.store import read_record, read_records
 from rollpe_lab.statistics import by_seed, paired_by_image, summarize, welch
 
@@ -120,8 +120,8 @@ def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference
     if not differences:
         return Difference(method, None, "no seed was trained in both groups")
     s = summarize(differences)
-    if not s.sd:
-        note = "an interval needs two seeds in both groups" if s.n == 1 else "all seeds differ by the same"
+    if not s.sd or s.low is None:
+        note = "an interval needs three seeds in both groups" if s.n < 3 else "all seeds differ by the same"
         return Difference(method, s.mean, note)
     p = float(stats.ttest_1samp(differences, 0).pvalue)
     return Difference(method, s.mean, "", "seeds", s.low, s.high, p)
@@ -175,10 +175,5 @@ def compare(a: Group, b: Group) -> Comparison:
     """Compare two groups; runs that may not be compared are an InputError that says why."""
     if shared := [r.run_id.path for r in a.runs.values() if r in b.runs.values()]:
         raise InputError(f"{a.name} and {b.name} both hold the run {shared[0]}: give two different groups.")
-    first = next(iter(a.runs.values()))
-    for record in chain(a.runs.values(), b.runs.values()):
-        if reasons := comparable(first, record):
-            raise InputError(
-                f"{first.run_id.path} and {record.run_id.path} are not comparable: {'; '.join(reasons)}."
-            )
+    check_comparable([*a.runs.values(), *b.runs.values()])
     return Comparison(a, b)

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 from urllib.parse import unquote
 
-from rollpe.errors import InputError
 from rollpe.names import EncodingName
 from rollpe_lab.files import markdown
-from rollpe_lab.records.record import Record, comparable
+from rollpe_lab.records.record import Record, check_comparable
 from rollpe_lab.statistics import Printed, Summary, summarize
 from rollpe_lab.training.recipe import TEXTS, load_recipe, recipes
 
@@ -36,19 +35,12 @@ def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Recor
     """The records of one recipe by encoding slug and seed, each seed once.
 
     The first of two records of the same cell is kept. InputError if two runs are not comparable
-    (`rollpe_lab.records.record.comparable`).
+    (`rollpe_lab.records.record.check_comparable`).
     """
     arms: dict[str, dict[int, Record]] = {}
-    first: Record | None = None
-    for record in records:
-        if record.recipe != recipe:
-            continue
-        first = first or record
-        if reasons := comparable(first, record):
-            raise InputError(
-                f"{first.run_id.path} and {record.run_id.path} are not comparable: {'; '.join(reasons)}. "
-                f"Train one of them anew, or give it a recipe name of its own."
-            )
+    of_recipe = [record for record in records if record.recipe == recipe]
+    check_comparable(of_recipe)
+    for record in of_recipe:
         arms.setdefault(record.run_id.slug, {}).setdefault(record.seed, record)
     return {slug: dict(sorted(arm.items())) for slug, arm in arms.items()}
 
@@ -114,7 +106,7 @@ class Table:
         return (*ours, "paper, Table 1 (%)") if self.beside_paper else ours
 
     def cells(self) -> list[tuple[str, ...]]:
-        """The table as text. n = 1 has neither SD nor interval."""
+        """The table as text. n = 1 has no SD, and n < 3 no interval."""
         rows: list[tuple[str, ...]] = []
         for r in self.rows:
             printed = f"{r.printed.mean} ± {r.printed.sd}" if r.printed else "–"
@@ -153,15 +145,19 @@ class Table:
 def _measured_cells(m: Summary | None) -> tuple[str, str, str]:
     if m is None:
         return "not measured", "–", "0"
-    if m.sd is None:
-        return f"{m.mean:.2f}", "–", str(m.n)
-    return f"{m.mean:.2f} ± {m.sd:.2f}", f"{m.low:.2f} to {m.high:.2f}", str(m.n)
+    value = f"{m.mean:.2f}" + ("" if m.sd is None else f" ± {m.sd:.2f}")
+    return value, "–" if m.low is None else f"{m.low:.2f} to {m.high:.2f}", str(m.n)
 
 
 def _latex(text: str) -> str:
-    for plain, escaped in (("%", r"\%"), ("_", r"\_"), ("&", r"\&"), ("±", r"$\pm$"), ("–", "--")):
-        text = text.replace(plain, escaped)
-    return text
+    return text.translate(_LATEX)
+
+
+_LATEX = str.maketrans(
+    {c: rf"\{c}" for c in "%_&#${}"}
+    | {"±": r"$\pm$", "–": "--", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"\\": r"\textbackslash{}"}
+)
 
 
 def results_table(records: Sequence[Record], recipe: str) -> Table:

@@ -65,6 +65,7 @@ class Source(NamedTuple):
     dirty: bool | None
     source_hash: str
     training_hash: str | None = None
+    encoding_hash: str | None = None
 
 
 def loaded_source(outside: Sequence[Path] = ()) -> Source:
@@ -74,7 +75,7 @@ def loaded_source(outside: Sequence[Path] = ()) -> Source:
     not.
     """
     both = hashes.loaded_hash(outside), hashes.training_hash(outside)
-    return Source(*_first_commit(hashes.SRC), *both)
+    return Source(*_first_commit(hashes.SRC), *both, hashes.encoding_hash(outside))
 
 
 def provenance(

@@ -6,13 +6,16 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import quote, unquote
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from rollpe.errors import InputError
 
 SCHEMA_VERSION = 1
 
@@ -41,6 +44,24 @@ REMOVED: dict[str, Any] = {
 Share = Annotated[float, Field(ge=0, le=1)]
 RecipeName = Annotated[str, Field(pattern=r"^[\w~+-][\w.~%@=,+-]*$")]
 """Names a recipe and a folder: no slash, no space, no leading dot."""
+EncodingName = Annotated[str, Field(pattern=r"^[\w-]+(\+[\w-]+)*$")]
+"""One name as `rollpe.encodings.register` allows it, or several joined."""
+Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$")]
+
+
+def _words(options: dict[str, Any]) -> dict[str, Any]:
+    """Refuse options whose names, or whose values of text, are no single words."""
+    waiting: list[Any] = [*options, *options.values()]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list | tuple):
+            waiting += value
+        elif isinstance(value, dict) or (isinstance(value, str) and not re.fullmatch(r"[\w.+-]*", value)):
+            raise ValueError(f"{value!a} is no word, number or list of them")
+    return options
+
+
+EncodingOptions = Annotated[dict[str, Any], AfterValidator(_words)]
 
 
 class _Plain(BaseModel):
@@ -53,8 +74,8 @@ class RunId(_Plain):
     """The identity of a run: which recipe, which encoding with which options, which seed."""
 
     recipe: RecipeName
-    encoding: str = Field(min_length=1)
-    encoding_options: dict[str, Any] = {}
+    encoding: EncodingName
+    encoding_options: EncodingOptions = {}
     seed: int = Field(ge=0)
 
     @property
@@ -135,6 +156,8 @@ class Provenance(_Plain):
         plan: of a run that a sweep trained, name and sha256 of its plan's file, see
             `rollpe_lab.training.plan`: the seeds were fixed if the project's history has this plan before the
             run. (Older records have none.)
+        encoding_hash: of an encoding from a file of one's own, what that file means; see
+            `rollpe_lab.hashes.encoding_hash`. None for those of the package.
     """
 
     commit: str
@@ -142,10 +165,11 @@ class Provenance(_Plain):
     source_hash: str
     training_hash: str | None = None
     command: str
-    started: str
-    finished: str
+    started: Time
+    finished: Time
     wall_seconds: float = Field(ge=0)
     plan: str | None = Field(None, pattern=r"^\S.* [0-9a-f]{64}$")
+    encoding_hash: str | None = None
 
 
 class Record(_Plain):
@@ -170,8 +194,8 @@ class Record(_Plain):
     schema_version: Literal[1] = 1
     protocol: int = Field(ge=1)
     recipe: RecipeName
-    encoding: str = Field(min_length=1)
-    encoding_options: dict[str, Any]
+    encoding: EncodingName
+    encoding_options: EncodingOptions
     seed: int = Field(ge=0)
     config: dict[str, Any]
     parameters: int = Field(ge=1)
@@ -272,23 +296,40 @@ def comparable(a: Record, b: Record) -> list[str]:
     """Why the test results of two runs must not be compared; [] if they may.
 
     Encodings, their options and seeds may differ: they are what is compared. Everything else in
-    the configuration has to agree, except the keys NOT_COMPARED. Machine and commit may differ;
-    the version of the training procedure may not.
+    the configuration has to agree, except the keys NOT_COMPARED, and so have the files that define one
+    encoding. Machine and commit may differ; the version of the training procedure may not.
     """
     reasons = []
     if a.protocol != b.protocol:
         reasons.append(f"protocol: {a.protocol} and {b.protocol}")
-    left, right = (ADDED | REMOVED | flatten(record.config) for record in (a, b))
-    for key in sorted(left.keys() | right.keys()):
-        if key in NOT_COMPARED:
-            continue
-        if key not in left or key not in right:
-            reasons.append(f"{key}: only in {a.run_id.path if key in left else b.run_id.path}")
-        elif left[key] != right[key]:
-            reasons.append(f"{key}: {left[key]} and {right[key]}")
+    reasons += unlike(a.config, b.config)
     if a.test.images != b.test.images:
         reasons.append(f"test images: {a.test.images} and {b.test.images}")
+    if a.encoding == b.encoding and a.provenance.encoding_hash != b.provenance.encoding_hash:
+        reasons.append(f"the file that defines {a.encoding} has changed between them")
     return reasons
+
+
+def check_comparable(records: Iterable[Record]) -> None:
+    """InputError unless all runs may be compared: with the first, and with the first of their arm."""
+    known: dict[str | None, Record] = {}
+    for record in records:
+        for other in (known.setdefault(None, record), known.setdefault(record.run_id.arm, record)):
+            if reasons := comparable(other, record):
+                raise InputError(
+                    f"{other.run_id.path} and {record.run_id.path} are not comparable: {'; '.join(reasons)}. "
+                    "Train one of them anew, or give it a name of its own."
+                )
+
+
+def unlike(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
+    """The keys, but for NOT_COMPARED, in which two configurations differ, with both values."""
+    left, right = (ADDED | REMOVED | flatten(config) for config in (a, b))
+    return [
+        f"{key}: {left.get(key, 'absent')} and {right.get(key, 'absent')}"
+        for key in sorted((left.keys() | right.keys()) - NOT_COMPARED)
+        if key not in left or key not in right or left[key] != right[key]
+    ]
 
 
 def flatten(nested: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import reprlib
+import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,9 @@ from pydantic import ValidationError
 from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file, write_atomically
 from rollpe_lab.records.record import SCHEMA_VERSION, Record, RunId
+
+MEMBERS, BYTES = 1000, 10**8
+"""Most arrays beside a record and their size unpacked, a hundred times what the paper's model leaves."""
 
 
 def record_path(root: str | Path, record_or_run_id: Record | RunId) -> Path:
@@ -96,7 +100,10 @@ def read_record(path: str | Path) -> Record:
     try:
         expect_file(path)
         content = json.loads(path.read_bytes())
-        json.dumps(content, ensure_ascii=False).encode()  # JSON can spell half a character, "\ud800"
+        # control characters are still escaped here: no terminal and no page shall meet them
+        text = json.dumps(content, ensure_ascii=False).replace(r"\\", "").replace(r"\"", "")
+        if not text.isprintable() or set(text) & set(r"\<>"):
+            raise ValueError("its text holds <, > or characters that cannot be printed")
     except OSError as error:
         raise InputError(
             f"{path}: no record to read ({error.strerror}). Train it, or give another path."
@@ -156,6 +163,10 @@ def read_arrays(path: str | Path) -> dict[str, np.ndarray]:
             "or train anew."
         )
     try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            sizes = [member.file_size for member in archive.infolist()]
+        if len(sizes) > MEMBERS or sum(sizes) > BYTES:
+            raise ValueError(f"{len(sizes)} arrays of {sum(sizes):,} bytes, more than any run writes")
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except Exception as error:  # damaged bytes may raise anything, in zipfile, zlib or numpy

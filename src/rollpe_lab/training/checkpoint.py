@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import os
+import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,8 @@ def _read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
             raise ValueError("it holds something else")
     except torch.OutOfMemoryError:
         raise
+    except pickle.UnpicklingError:  # whose message advises to run what is in the file
+        raise _damaged(path, "it holds more than tensors and text") from None
     except Exception as error:  # what is no checkpoint may raise anything, in zipfile, zlib or torch
         raise _damaged(path, error) from None
     return state

@@ -34,12 +34,13 @@ from urllib.parse import unquote
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rollpe.encodings import changed_options, create_encoding, encoding_options
+from rollpe.encodings import changed_options, create_encoding, encoding_options, outside_files
 from rollpe.errors import InputError, hint
 from rollpe.vit import SIZES
 from rollpe_lab.files import read_yaml_file
-from rollpe_lab.records.record import RunId
-from rollpe_lab.records.store import record_path
+from rollpe_lab.hashes import encoding_hash
+from rollpe_lab.records.record import RunId, unlike
+from rollpe_lab.records.store import read_record, record_path
 from rollpe_lab.training.datasets import DATASETS
 from rollpe_lab.training.recipe import Recipe, load_recipe
 
@@ -151,8 +152,26 @@ def seed_by_seed(
 
 
 def missing(planned: Sequence[Planned], records: str | Path) -> list[Planned]:
-    """The runs without a record."""
-    return [run for run in planned if not record_path(records, run.run_id).exists()]
+    """The runs without a record. InputError for a record of another recipe, or encoding, of the same name."""
+    return [run for run in planned if not _has_record(run, record_path(records, run.run_id))]
+
+
+def _has_record(run: Planned, path: Path) -> bool:
+    if not path.exists():
+        return False
+    record = read_record(path)
+    wanted = run.recipe.model_dump(mode="json")
+    undecided = {k for k, v in wanted.items() if v == "auto" or (k == "held_out" and v is None)}
+    decided = {key: value for key, value in record.config.items() if key in undecided}
+    reasons = unlike(record.config, wanted | decided)
+    if record.provenance.encoding_hash != encoding_hash(outside_files(run.run_id.encoding)):
+        reasons.append(f"the file that defines {run.run_id.encoding} has changed since")
+    if reasons:
+        raise InputError(
+            f"{path}: not a run of this plan ({'; '.join(reasons)}). Give the changed recipe or encoding"
+            " another name, or name another folder of --records."
+        )
+    return True
 
 
 def only(planned: Sequence[Planned], arm: str) -> list[Planned]:
