@@ -37,8 +37,10 @@ from torch import nn
 from rollpe import formulas
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs
+from rollpe_book.chapters.parameters import begin
 from rollpe_lab.training import load_dataset
 
+begin(globals())
 torch.manual_seed(seed)
 figures.use_theme()
 

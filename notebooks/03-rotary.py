@@ -39,7 +39,9 @@ from rollpe.encodings.frequencies import geometric
 from rollpe.ring import rotate_pairs
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, holds
+from rollpe_book.chapters.parameters import begin
 
+begin(globals())
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)

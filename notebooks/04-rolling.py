@@ -43,8 +43,10 @@ import matplotlib.pyplot as plt
 import torch
 
 from rollpe_book.agree import agree, differs
+from rollpe_book.chapters.parameters import begin
 from rollpe_book.figures import use_theme
 
+begin(globals())
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)
 use_theme()

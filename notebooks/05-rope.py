@@ -34,7 +34,9 @@ import torch
 
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, holds
+from rollpe_book.chapters.parameters import begin
 
+begin(globals())
 figures.use_theme()
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)

@@ -41,9 +41,9 @@ from scipy.linalg import logm
 
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap, holds
-from rollpe_lab.hashes import enter_root
+from rollpe_book.chapters.parameters import begin
 
-enter_root()
+begin(globals())
 figures.use_theme()
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(seed)

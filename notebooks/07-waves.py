@@ -43,7 +43,9 @@ import torch
 
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs
+from rollpe_book.chapters.parameters import begin
 
+begin(globals())
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)

@@ -54,13 +54,13 @@ from torch.nn.functional import cross_entropy, unfold
 
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, holds
+from rollpe_book.chapters.parameters import begin
 from rollpe_lab.files import write_atomically
-from rollpe_lab.hashes import enter_root
 from rollpe_lab.records import environment, now
 from rollpe_lab.records.provenance import provenance
 from rollpe_lab.training import load_dataset
 
-enter_root()
+begin(globals())
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
 torch.set_default_dtype(torch.float64)

@@ -51,6 +51,7 @@ import seaborn as sns
 from IPython.display import Markdown
 
 from rollpe_book import figures
+from rollpe_book.chapters.parameters import begin
 from rollpe_lab.evidence import spacing
 from rollpe_lab.evidence.comparisons import (
     compared,
@@ -82,13 +83,12 @@ from rollpe_lab.evidence.words import (
     verdict,
 )
 from rollpe_lab.files import markdown
-from rollpe_lab.hashes import enter_root
 from rollpe_lab.records import read_records
 from rollpe_lab.statistics import agreement, apart, holm, seeds_needed, welch
 from rollpe_lab.training import load_recipe
 from rollpe_lab.training.sweep import train_missing
 
-enter_root()
+begin(globals())
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
 

@@ -55,6 +55,7 @@ from rollpe.ring import continuous_roll, twisted_pair_roll
 from rollpe.topography import position_average_gain
 from rollpe_book import figures
 from rollpe_book.agree import agree
+from rollpe_book.chapters.parameters import begin
 from rollpe_lab.evidence.comparisons import family, later_cells, to_markdown
 from rollpe_lab.evidence.inside import coherence, falls, jump, neighbors
 from rollpe_lab.evidence.words import (
@@ -72,13 +73,12 @@ from rollpe_lab.evidence.words import (
     runs_by_arm,
     verdict,
 )
-from rollpe_lab.hashes import enter_root
 from rollpe_lab.records import read_records
 from rollpe_lab.training import load_model, load_recipe, train
 from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.text import CHARACTERS, decode, encode, read_text
 
-enter_root()
+begin(globals())
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
 torch.manual_seed(seed)

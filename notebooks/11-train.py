@@ -47,12 +47,12 @@ from IPython.display import Markdown
 
 from rollpe.encodings import changed_options
 from rollpe_book import figures
-from rollpe_lab.hashes import enter_root
+from rollpe_book.chapters.parameters import begin
 from rollpe_lab.records import RunId, record_path
 from rollpe_lab.training import create_model, load_dataset, load_recipe, train
 from rollpe_lab.training.models import shape_of
 
-enter_root()
+begin(globals())
 figures.use_theme()
 
 # %% [markdown]

@@ -32,11 +32,11 @@ import matplotlib.pyplot as plt
 from IPython.display import Markdown
 
 from rollpe_book import figures
+from rollpe_book.chapters.parameters import begin
 from rollpe_lab.bench import newest_by_device
 from rollpe_lab.evidence.comparisons import markdown
-from rollpe_lab.hashes import enter_root
 
-enter_root()
+begin(globals())
 figures.use_theme()
 newest = newest_by_device(folder)
 benchmarks = {kind: newest[kind] for kind in kinds.split(",") if kind in newest}

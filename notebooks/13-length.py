@@ -38,7 +38,9 @@ from rollpe.encodings.frequencies import geometric
 from rollpe.formulas import feature_attention, rope, similarity_kernel
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap
+from rollpe_book.chapters.parameters import begin
 
+begin(globals())
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)

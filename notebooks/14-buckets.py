@@ -36,7 +36,9 @@ from rollpe.encodings import create_encoding, grid_positions
 from rollpe.encodings.frequencies import geometric
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap, holds
+from rollpe_book.chapters.parameters import begin
 
+begin(globals())
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)

@@ -38,7 +38,9 @@ from scipy.special import jv
 from rollpe.ring import generator, roll_matrix, shift_matrix
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap, holds
+from rollpe_book.chapters.parameters import begin
 
+begin(globals())
 figures.use_theme()
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(seed)

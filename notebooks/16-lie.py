@@ -48,7 +48,9 @@ from rollpe.errors import InputError
 from rollpe.ring import axial_roll, multiplexed_roll, roll, shift_matrix
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap
+from rollpe_book.chapters.parameters import begin
 
+begin(globals())
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)

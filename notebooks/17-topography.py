@@ -54,7 +54,9 @@ from rollpe.ring import (
 from rollpe.topography import ring_spectrum
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, holds
+from rollpe_book.chapters.parameters import begin
 
+begin(globals())
 figures.use_theme()
 torch.manual_seed(seed)
 torch.set_default_dtype(torch.float64)

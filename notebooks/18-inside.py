@@ -38,6 +38,7 @@ from IPython.display import Markdown
 
 from rollpe.topography import position_average_gain
 from rollpe_book import figures
+from rollpe_book.chapters.parameters import begin
 from rollpe_lab.evidence.inside import (
     coherence,
     coherence_last_minus_first,
@@ -67,9 +68,8 @@ from rollpe_lab.evidence.words import (
     summary,
 )
 from rollpe_lab.files import markdown
-from rollpe_lab.hashes import enter_root
 
-enter_root()
+begin(globals())
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
 names = [name.strip() for name in encodings.split(",")]

@@ -39,6 +39,7 @@ from scipy.stats import linregress
 from rollpe.encodings import create_encoding
 from rollpe_book import figures
 from rollpe_book.agree import agree
+from rollpe_book.chapters.parameters import begin
 from rollpe_lab.evidence import spacing
 from rollpe_lab.evidence.comparisons import (
     ABLATIONS,
@@ -67,10 +68,9 @@ from rollpe_lab.evidence.words import (
     verdict,
 )
 from rollpe_lab.files import markdown
-from rollpe_lab.hashes import enter_root
 from rollpe_lab.records import read_records
 
-enter_root()
+begin(globals())
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
 committed = read_records("data/records")

@@ -49,6 +49,7 @@ from scipy.stats import ttest_rel
 from rollpe.encodings import create_encoding
 from rollpe.encodings.positions import grid_positions
 from rollpe_book import figures
+from rollpe_book.chapters.parameters import begin
 from rollpe_lab.evidence.comparisons import p_value
 from rollpe_lab.evidence.table import PAPER_TABLE_1
 from rollpe_lab.evidence.words import (
@@ -61,12 +62,11 @@ from rollpe_lab.evidence.words import (
     values,
 )
 from rollpe_lab.files import markdown
-from rollpe_lab.hashes import enter_root
 from rollpe_lab.records import find_arrays
 from rollpe_lab.statistics import by_seed, holm, summarize
 from rollpe_lab.training import load_recipe, train
 
-enter_root()
+begin(globals())
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
 

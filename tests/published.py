@@ -37,8 +37,8 @@ class Handler(socketserver.StreamRequestHandler):
 
 @contextmanager
 def published(files: dict[str, bytes], more: dict[str, bytes]) -> Iterator[Server]:
-    """A server of these files, which torchvision's constants describe; the archive also has ``more``."""
-    sums = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
+    """A server of these files, whose digests are the known ones; the archive also has ``more``."""
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as tar:
         for name, content in (files | more).items():
@@ -49,10 +49,12 @@ def published(files: dict[str, bytes], more: dict[str, bytes]) -> Iterator[Serve
     with pytest.MonkeyPatch.context() as patch, Server(archive) as there:
         address = f"http://127.0.0.1:{there.server_address[1]}/{CIFAR100.filename}"
         patch.setattr(CIFAR100, "url", address)
-        patch.setattr(CIFAR100, "tgz_md5", hashlib.md5(archive).hexdigest())
-        patch.setattr(CIFAR100, "train_list", [["train", sums["train"]]])
-        patch.setattr(CIFAR100, "test_list", [["test", sums["test"]]])
-        patch.setattr(CIFAR100, "meta", {**CIFAR100.meta, "md5": sums["meta"]})
+        sums[CIFAR100.filename] = hashlib.sha256(archive).hexdigest()
+        patch.setattr("rollpe_lab.training.fetch.SHA256", sums)
+        md5 = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}
+        patch.setattr(CIFAR100, "train_list", [["train", md5["train"]]])  # which torchvision itself reads
+        patch.setattr(CIFAR100, "test_list", [["test", md5["test"]]])
+        patch.setattr(CIFAR100, "meta", {**CIFAR100.meta, "md5": md5["meta"]})
         patch.setenv("no_proxy", "127.0.0.1")
         thread = threading.Thread(target=there.serve_forever, args=(0.01,))
         thread.start()

@@ -25,6 +25,7 @@ from rollpe_lab.evidence.compare import compare, find_runs
 from rollpe_lab.hashes import source_hash
 from rollpe_lab.records import read_records
 from rollpe_lab.training import load_recipe, recipes
+from rollpe_lab.training.recipe import FOLDER
 from shared import DISPLAYED, ROOT, commands, leaves
 
 LABELS = {label for _, _, label in DISPLAYED}
@@ -99,12 +100,13 @@ def test_an_encoding_of_ones_own_is_trained_and_its_file_is_part_of_the_record(c
     file = tmp_path / "own.py"
     file.write_text(OWN)
     command = "train --import own.py --encoding own --option factor=2 --recipe smoke --no-progress".split()
+    command += ["--keep-weights"]
     status, _, err = run(capsys, *command)
     assert status == 0, err
     (record,) = read_records("_build/records")
     assert record.run_id.slug == "own@factor=2.0"
     assert "--import own.py" in record.provenance.command
-    run(capsys, *record.provenance.command.split()[1:], "--force", "--no-progress")
+    run(capsys, *record.provenance.command.split()[1:], "--force", "--no-progress", "--keep-weights")
     (again,) = read_records("_build/records")
     assert again.test == record.test and again.provenance.command == record.provenance.command
     assert record.provenance.source_hash == source_hash(also=[file]) != source_hash()
@@ -343,3 +345,51 @@ def test_an_option_of_an_encoding_is_read_as_a_key_of_a_recipe_is(capsys, monkey
     monkeypatch.setattr("rollpe_lab.training.train", keep)
     run(capsys, "train", "--encoding", "axial-rope", "--option", "base=1e2", "--records", str(tmp_path))
     assert seen["encoding_options"] == {"base": 100.0}
+
+
+# what a stranger types
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("trian --encoding roll", "no command 'trian'. Did you mean 'train'?"),
+        ("train --recipe absent.yaml", "recipe absent.yaml: no such file"),
+        ("table --recipe absent.yaml", "recipe absent.yaml: no such file"),
+        ("train --set lr=3", "Did you mean 'learning_rate'?"),
+        ("train --set wd=3", "Did you mean 'weight_decay'?"),
+        ("train --device gpu", "gpu"),
+        ("sweep {root}/plans/quick.yaml --device gpu", "gpu"),
+        ("notebook 06-continuous -p n --output x.ipynb", "-p n: give a value before --output"),
+        ("notebook 06-continuous --output x.html", "an executed notebook is an .ipynb file"),
+        ("notebook 06-continuous -p n=1000", "n=1000 is not allowed"),
+    ],
+)
+def test_what_a_stranger_types_is_answered_in_a_line(capsys, words, says, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    status, out, err = run(capsys, *words.format(root=ROOT).split())
+    assert status == 2 and says in err and err.count("\n") == 1, err
+    assert out == ""
+
+
+def test_the_device_is_checked_where_nothing_is_left_to_train(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command = "train --recipe smoke --set max_steps=1 --encoding none --no-progress".split()
+    assert run(capsys, *command)[0] == 0
+    assert not [*Path("checkpoints").rglob("*.pt")], "they are removed after success"
+    status, _, err = run(capsys, *command, "--device", "gpu")
+    assert status == 2 and "gpu" in err and "has a record" not in err
+    assert run(capsys, *command, "--force", "--keep-weights", "--checkpoints", "kept")[0] == 0
+    assert len([*Path("kept").rglob("*.pt")]) == 1
+
+
+def test_a_table_knows_the_recipe_of_a_file(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text((FOLDER / "smoke.yaml").read_text().replace("name: smoke\n", ""))
+    command = "train --recipe mine.yaml --set max_steps=1 --encoding none --no-progress".split()
+    assert run(capsys, *command)[0] == 0
+    status, _, err = run(capsys, "table", "--recipe", "mine.yaml", "--records", "_build/records")
+    assert status == 2 and "mine@max_steps=1" in err, "it names the recipes that have records"
+    run(capsys, *command[:3], *command[5:])
+    status, out, _ = run(capsys, "table", "--recipe", "mine.yaml", "--records", "_build/records")
+    assert status == 0 and "| `none` |" in out

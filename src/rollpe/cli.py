@@ -13,10 +13,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from rollpe import __version__
-from rollpe.errors import NOT_WRITABLE, InputError
+from rollpe.errors import NOT_WRITABLE, InputError, hint
 
 try:
     import click
@@ -53,6 +53,11 @@ class Verbs(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         return getattr(import_module(VERBS[name][0]), name) if name in VERBS else None
+
+    def resolve_command(self, context: click.Context, args: list[str]) -> Any:
+        if args[0] not in VERBS:
+            context.fail(f"no command {args[0]!r}.{hint(args[0], VERBS)} There are {', '.join(VERBS)}.")
+        return super().resolve_command(context, args)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

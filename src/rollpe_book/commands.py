@@ -24,8 +24,12 @@ class NameValue(click.Command):
 
     def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
         pairs = zip(["", *args], args, strict=False)
-        words = [word.split("=", 1) if before == "-p" else [word] for before, word in pairs]
-        return super().parse_args(context, list(chain.from_iterable(words)))
+        split = [word.split("=", 1) if before == "-p" else [word] for before, word in pairs]
+        words = list(chain.from_iterable(split))
+        for option, name, value in zip(words, words[1:], words[2:], strict=False):
+            if option == "-p" and value.startswith("--"):
+                raise InputError(f"-p {name}: give a value before {value}, for example -p {name}=3.")
+        return super().parse_args(context, words)
 
 
 def short(path: Path) -> Path:

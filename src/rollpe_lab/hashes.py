@@ -32,15 +32,6 @@ def find_root(start: Path | str = ".") -> Path:
     raise InputError(f"{start} is not inside the project: no folder above it holds pyproject.toml.")
 
 
-def enter_root() -> None:
-    """Change to the project's root, where a chapter's paths begin; Jupyter starts beside the chapter's file.
-
-    Outside of a project nothing happens.
-    """
-    with contextlib.suppress(InputError):
-        os.chdir(find_root())
-
-
 def imports(path: Path | str, src: Path = SRC) -> list[Path]:
     """The files of the packages that a notebook imports, directly or through another file.
 

@@ -31,11 +31,11 @@ def a_record(seed=0, right=900, encoding="roll", recipe="quick", epochs=12) -> R
         "commit": "c0ffee" * 6,
         "dirty": False,
         "command": "rollpe train --encoding roll",
-        "finished": "2026-01-02T03:05:05",
+        "finished": "2026-01-02T03:05:05+00:00",
         "wall_seconds": 60,
     }
     changes = {
-        "environment": record.environment.model_copy(update={"device_name": "A <fast> processor"}),
+        "environment": record.environment.model_copy(update={"device_name": "A fast processor"}),
         "provenance": record.provenance.model_copy(update=origin),
         "test": record.test.model_copy(update={"loss": 0.25}),
         "parameters": 1234567,

@@ -20,6 +20,7 @@ from rollpe.encodings import ENCODINGS, registry
 from rollpe.errors import InputError
 from rollpe_book import chapters as notebooks
 from rollpe_book.chapters.gate import command
+from rollpe_book.chapters.parameters import begin
 from rollpe_lab import hashes
 from shared import ROOT
 
@@ -105,12 +106,13 @@ def test_the_paths_of_a_chapter_are_the_projects_wherever_jupyter_starts(start, 
             monkeypatch.chdir(root / start)
             ready = takewhile(lambda s: isinstance(s, ast.Import | ast.ImportFrom | ast.AnnAssign), body)
             first = body[len(list(ready))]  # before this, there are only imports and parameters
-            exec(ast.unparse(first), {"enter_root": hashes.enter_root})
+            assert ast.unparse(first) == "begin(globals())"
+            begin({})
             found[path.stem] = {Path(place).resolve().parent for place in places}
     assert found.keys() >= {"11-train", "09-results", "12-fast"}
     assert set().union(*found.values()) <= {root / "data", root / "_build"}
     monkeypatch.chdir(tmp_path)
-    hashes.enter_root()
+    begin({})
     assert Path.cwd() == tmp_path, "outside of a project there is no root"
 
 

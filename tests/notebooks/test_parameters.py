@@ -8,7 +8,7 @@ import pytest
 
 from refusals import refused
 from rollpe_book.chapters import check_parameters, read_parameters
-from rollpe_book.chapters.parameters import Parameter
+from rollpe_book.chapters.parameters import Parameter, begin
 from shared import ROOT
 
 CHAPTERS = ROOT / "notebooks"
@@ -133,3 +133,14 @@ def test_every_chapter_has_bounds_that_allow_its_defaults_and_spaces_in_a_list_a
             assert p.allowed or p.type == "str", f"{path.name}: {p.name} has no bounds"
     spaced = check_parameters(CHAPTERS / "09-results.py", {"encodings": " none, learned+roll "})
     assert spaced == {"encodings": "none,learned+roll"}
+
+
+def test_a_chapter_checks_its_own_parameters_whoever_runs_it():
+    cell = 'n: int = 32  # channels on the ring [3..256]\nname: str = "a"  # of two {a|b}\nx = 3'
+    begin({"In": ["", cell], "n": 32, "name": "b"})
+    with refused("n=1000 is not allowed"):
+        begin({"In": ["", cell, "n = 1000"], "n": 1000, "name": "a"})
+    with refused("name='c' is not one of a, b"):
+        begin({"In": ["", cell], "n": 3, "name": "c"})
+    with refused("n='many': expected an integer"):
+        begin({"In": ["", cell], "n": "many", "name": "a"})

@@ -81,6 +81,8 @@ def run(
     name = f"{source.stem}-{digest}" if own_run else source.stem
     folder = root / "_build/runs" / name if own_run else root / "book/executed"
     output = Path(output or folder / f"{source.stem}.ipynb").resolve()
+    if output.suffix != ".ipynb":
+        raise InputError(f"{output}: an executed notebook is an .ipynb file. Leave --output out for a page.")
     if output.exists() and not output.is_file():
         raise InputError(f"{output} is no regular file and is not written over: name another --output.")
 
@@ -136,7 +138,6 @@ def _execute(
     logging.getLogger("papermill").setLevel(logging.ERROR)  # it warns of parameters that were checked already
 
     clean = partial.with_suffix(".input.ipynb")
-    clean.parent.mkdir(parents=True, exist_ok=True)
     notebook = read_source(source)
     notebook.metadata.setdefault("kernelspec", kernelspec())
     if outside:
@@ -144,7 +145,7 @@ def _execute(
         first = next(i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code")
         notebook.cells.insert(first, nbformat.v4.new_code_cell(code))
     notebook.cells.append(nbformat.v4.new_code_cell(WITNESS))
-    clean.write_text(nbformat.writes(notebook), encoding="utf8")
+    write_atomically(clean, nbformat.writes(notebook).encode())
     # the kernel imports this package, installed or not
     path = os.pathsep.join(filter(None, [str(SRC), os.environ.get("PYTHONPATH")]))
     settings = {"PYTHONPATH": path, "PYTHONOPTIMIZE": "", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}

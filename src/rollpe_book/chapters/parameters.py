@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from rollpe.errors import InputError, hint
 from rollpe_book.chapters.source import find_source, read_source
+from rollpe_lab.hashes import find_root
 
 Value = int | float | bool | str
 TYPES: dict[str, type[Value]] = {"int": int, "float": float, "bool": bool, "str": str}
@@ -82,6 +85,20 @@ def check_parameters(path: Path | str, given: Mapping[str, object]) -> dict[str,
             raise InputError(f"{path} has no parameter {name!r}.{hint(name, known)} {takes}")
         values[name] = _check_allowed(known[name], _convert(known[name], str(text).strip()))
     return values
+
+
+def begin(names: Mapping[str, Any]) -> None:
+    """The first line of a chapter, ``begin(globals())``: go to the project's root and check the parameters.
+
+    Jupyter starts beside the chapter's file; outside of a project nothing changes. Plain papermill passes on
+    what it is given; a value that the parameter's line does not allow stops here.
+    """
+    with contextlib.suppress(InputError):
+        os.chdir(find_root())
+    for line in "\n".join(names.get("In", ())).splitlines():
+        if (match := LINE.fullmatch(line)) and match["name"] in names:
+            parameter = _parse(Path("parameters"), line)
+            _check_allowed(parameter, _convert(parameter, str(names[parameter.name]).strip()))
 
 
 def _convert(parameter: Parameter, text: str) -> Value:

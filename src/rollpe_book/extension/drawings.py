@@ -20,6 +20,7 @@ from rollpe_book.extension.site import RECORDS, project_root
 from rollpe_book.figures import photo
 from rollpe_lab.evidence.inside import correlation_of
 from rollpe_lab.evidence.table import LARGE, recipe_with_runs, results_table
+from rollpe_lab.files import write_atomically
 from rollpe_lab.records.store import find_arrays, read_records
 
 SCALED = "multiplexed-roll@scale=sqrt"
@@ -105,12 +106,11 @@ class DrawingDirective(FigureDirective):
         for path in sorted((root / RECORDS[0]).glob("*/*/seed-*.json")):
             self.env.note_dependency(str(path))
         target = Path(self.env.doctreedir, "drawings", f"{name}.svg")
-        target.parent.mkdir(parents=True, exist_ok=True)
         with mpl.rc_context():
             figures.use_theme()
             drawn, said = DRAWINGS[name](root)
             svg, metadata = figures.show(drawn)
-        target.write_text(svg, encoding="utf8")
+        write_atomically(target, svg.encode())
         uri = "/" + Path(os.path.relpath(target, self.env.srcdir)).as_posix()
         return nodes.image("", uri=uri, alt=said, classes=["drawing-still"]), metadata
 

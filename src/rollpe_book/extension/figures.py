@@ -23,6 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 from rollpe_book.chapters.gate import command
 from rollpe_book.extension.site import enclosing_output, is_site
 from rollpe_book.figures.theme import to_dark
+from rollpe_lab.files import write_atomically
 
 RecordPage = Callable[[str], str | None]
 
@@ -64,7 +65,7 @@ def add_twins(app: Sphinx, doctree: nodes.document) -> None:
         if name == image["uri"] or not light.is_file():
             continue
         dark = to_dark(light.read_text(encoding="utf8"))
-        light.with_name(f"{light.stem}-dark.svg").write_text(dark, encoding="utf8")
+        write_atomically(light.with_name(f"{light.stem}-dark.svg"), dark.encode())
         twin = image.deepcopy()
         twin["uri"] = f"{name}-dark.svg"
         twin["classes"] += ["for-dark", "dark-light"]  # the latter exempts it from the theme's own dimming

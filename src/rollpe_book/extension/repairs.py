@@ -20,6 +20,7 @@ from sphinx.application import Sphinx
 
 from rollpe_book.extension.site import is_site, project_root
 from rollpe_book.templates import render
+from rollpe_lab.files import write_atomically
 
 PREVIEW = "_static/preview.png"
 """The picture that a link to the book shows: 1200×630 pixels, made by workflow/pictures.py."""
@@ -138,7 +139,7 @@ def finish_pages(app: Sphinx, exception: Exception | None) -> None:
         for path in sorted(Path(app.outdir).rglob("*.html")):
             if "_static" not in path.relative_to(app.outdir).parts:
                 html = finish_html(path.read_text(encoding="utf8"), search=path.name == "search.html")
-                path.write_text(html, encoding="utf8")
+                write_atomically(path, html.encode())
 
 
 def setup(app: Sphinx) -> None:

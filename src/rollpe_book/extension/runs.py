@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -14,6 +15,7 @@ from sphinx.application import Sphinx
 from rollpe_book.extension import site
 from rollpe_book.extension.tables import TableDirective
 from rollpe_lab.evidence.comparisons import later_cells
+from rollpe_lab.files import write_atomically
 from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.records.store import record_path
 from rollpe_lab.statistics import summarize
@@ -63,9 +65,9 @@ class RunsDirective(TableDirective):
         made: list[nodes.Node] = [self.table(self.columns, [self._row(*cell) for cell in cells.items()])]
         if site.is_site(app):
             path = Path(app.doctreedir, "data", CSV)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("w", newline="", encoding="utf8") as file:
-                csv.writer(file, lineterminator="\n").writerows([CSV_COLUMNS, *lines_of(cells, root)])
+            text = io.StringIO()
+            csv.writer(text, lineterminator="\n").writerows([CSV_COLUMNS, *lines_of(cells, root)])
+            write_atomically(path, text.getvalue().encode())
             link = f'<p data-script="runs"><a href="_static/data/{CSV}">All runs as CSV</a></p>'
             made.append(nodes.raw("", link, format="html"))
         return made
@@ -93,10 +95,8 @@ def write_records(app: Sphinx, exception: Exception | None) -> None:
                 seed = int(path.stem.removeprefix("seed-"))
                 lists.setdefault(site.record_copy(path), {})[seed] = path
         for copy, paths in lists.items():
-            target = Path(app.outdir, copy)
-            target.parent.mkdir(parents=True, exist_ok=True)
             texts = [path.read_text(encoding="utf8").strip() for _, path in sorted(paths.items())]
-            target.write_text(f"[{','.join(texts)}]", encoding="utf8")
+            write_atomically(Path(app.outdir, copy), f"[{','.join(texts)}]".encode())
 
 
 def setup(app: Sphinx) -> None:

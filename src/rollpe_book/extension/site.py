@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from docutils import nodes
 from sphinx.application import Sphinx
 
+from rollpe_lab.files import write_atomically
 from rollpe_lab.records.record import Record
 from rollpe_lab.records.store import read_record, read_records
 
@@ -78,9 +79,8 @@ def enclosing_output(node: nodes.Node) -> nodes.Element | None:
 def write_data(app: Sphinx, name: str, value: Any) -> None:
     """Keep ``value`` for scripts of the site that ask for it by name (book/scripts/load.js)."""
     target = Path(app.doctreedir, "data", f"{name}.js")
-    target.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps(value, separators=(",", ":"))
-    target.write_text(f"document.currentScript.value={text};", encoding="utf8")
+    write_atomically(target, f"document.currentScript.value={text};".encode())
 
 
 def mathjax() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from html import escape
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -86,7 +87,7 @@ def speed_row(report: dict[str, Any]) -> tuple[str, ...]:
     rates = (f"{timed[n]['images_per_second']:,.0f}" if n in timed else NOT_MEASURED for n in TIMED)
     shares = [round(100 * timed[n]["share_of_peak"]) for n in TIMED if n in timed]
     span = " to ".join(map(str, sorted({min(shares), max(shares)}))) if shares else ""
-    return setting, *rates, f"{span} %" if span else NOT_MEASURED
+    return escape(setting), *rates, f"{span} %" if span else NOT_MEASURED
 
 
 def setup(app: Sphinx) -> None:

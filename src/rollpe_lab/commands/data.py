@@ -27,7 +27,7 @@ def data() -> None:
 def data_fetch(name: str, root: Path) -> None:
     """Download a data set.
 
-    Every file is compared with its known md5. Files that are already there are not downloaded again.
+    Every file is compared with its known SHA-256. Files that are already there are not downloaded again.
 
     Example: rollpe data fetch cifar100
     """
@@ -41,7 +41,7 @@ def data_fetch(name: str, root: Path) -> None:
 @click.argument("name", type=DATASETS, default="cifar100")
 @root_option
 def data_verify(name: str, root: Path) -> None:
-    """Compare every file of a data set with its md5.
+    """Compare every file of a data set with its SHA-256.
 
     Prints how to repair missing and damaged files, and exits with status 1 if there are any.
 

@@ -54,6 +54,12 @@ device_option = click.option(
 set_option = pairs_option("--set", "overrides", help="Change a key of the recipe (repeatable).")
 root_option = folder_option("--root", "data", "Folder of the data.")
 data_root_option = folder_option("--data-root", "data", "Folder of the data.")
+checkpoints_option = folder_option(
+    "--checkpoints", "checkpoints", "Folder of checkpoints, from which an interrupted run resumes."
+)
+keep_option = click.option(
+    "--keep-weights", is_flag=True, help="Leave the trained weights among the checkpoints, for load_model."
+)
 read_option = click.option(
     "--records",
     multiple=True,

@@ -12,11 +12,11 @@ from rollpe_lab.commands.options import all_records, read_option, record_folders
 from rollpe_lab.evidence.compare import compare as compare_runs
 from rollpe_lab.evidence.compare import find_runs
 from rollpe_lab.evidence.table import results_table
-from rollpe_lab.training.recipe import recipes
+from rollpe_lab.training.recipe import load_recipe, recipes
 
 
 @click.command()
-@click.option("--recipe", default="quick", show_default=True, help="Recipe whose runs are listed.")
+@click.option("--recipe", default="quick", show_default=True, help="Recipe, or its YAML file.")
 @click.option("--format", "style", type=click.Choice(["md", "csv", "latex"]), default="md", show_default=True)
 @read_option
 def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
@@ -30,6 +30,8 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     Example: rollpe table --recipe quick
     Example: rollpe table --recipe strong --format latex
     """
+    if recipe.endswith((".yaml", ".yml")):
+        recipe = load_recipe(recipe).name
     runs = all_records(record_folders(records))
     if recipe not in (known := sorted({*recipes(), *(record.recipe for record in runs)})):
         raise InputError(f"recipe {recipe!r} is unknown and has no records. Known: {', '.join(known)}.")

@@ -22,9 +22,8 @@ from rollpe_lab.commands import options as shared
 @shared.import_option
 @shared.device_option
 @shared.data_root_option
-@shared.folder_option(
-    "--checkpoints", "checkpoints", "Folder of checkpoints, from which interrupted runs resume."
-)
+@shared.checkpoints_option
+@shared.keep_option
 @click.option("--list", "show", is_flag=True, help="Only list the missing runs, by priority.")
 @click.option("--no-progress", is_flag=True, help="No progress bars.")
 def sweep(
@@ -48,10 +47,12 @@ def sweep(
     """
     from rollpe_lab.training import plan as plans  # noqa: PLC0415 (torch takes seconds)
     from rollpe_lab.training import sweep as sweeps  # noqa: PLC0415
+    from rollpe_lab.training.device import choose_device  # noqa: PLC0415
 
     planned = plans.load_plan(file, overrides)
     if only:
         planned = plans.only(planned, only)
+    choose_device(settings["device"])
     settings |= {"progress": not no_progress, "say": click.echo}
     failed = {} if show else sweeps.sweep(planned, records, **settings)
     missing = plans.missing(planned, records)

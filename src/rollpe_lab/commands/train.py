@@ -40,6 +40,8 @@ from rollpe_lab.records import RunId, record_path
 @shared.device_option
 @shared.folder_option("--records", "_build/records", "Folder the record is written to.")
 @shared.data_root_option
+@shared.checkpoints_option
+@shared.keep_option
 @click.option("--resume", is_flag=True, help="Resume from the last checkpoint of the same run.")
 @click.option("--force", is_flag=True, help="Replace the record if this run has one.")
 @click.option("--no-progress", is_flag=True, help="No progress bar.")
@@ -66,6 +68,7 @@ def train(
     from rollpe.encodings import changed_options  # noqa: PLC0415 (torch takes seconds)
     from rollpe_lab import training  # noqa: PLC0415
 
+    training.choose_device(settings["device"])
     encoding_options = {key: read_yaml(value, key) for key, value in options.items()}
     changed_recipe = training.load_recipe(recipe, overrides)
     changed = changed_options(encoding, encoding_options)

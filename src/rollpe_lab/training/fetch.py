@@ -9,7 +9,6 @@ from typing import Literal
 import pooch
 from filelock import FileLock
 from torchvision.datasets import CIFAR100
-from torchvision.datasets.utils import check_md5
 
 from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file
@@ -19,6 +18,16 @@ from rollpe_lab.training.datasets import DATASETS
 RETRIES = 2  # after a download that failed
 TIMEOUT = 30.0  # seconds without a byte
 CHUNK = 1 << 18
+FILES = "train", "test", "meta"
+
+
+SHA256 = {
+    CIFAR100.filename: "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
+    "train": "735e79b04f092ca3d2e6d07f368c0a7d70d48c48d28865950cc24454cf45129b",
+    "test": "4b67687d9933c4db8f0831104447f15b93774f4f464bd0516f0f0f2ac83b7864",
+    "meta": "a5d4786345c961390f865e93b434dbd5c6904ce880667e0cb888c97d449f28b9",
+}
+"""Of the archive, as Keras and TensorFlow Datasets have it, and of its files with the publisher's md5."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,7 @@ class FileCheck:
 def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[FileCheck]:
     """Download the files of a data set to `root` and return their checks, all "ok".
 
-    Does nothing if they are intact. Otherwise downloads the archive, or takes one with the published md5 that
+    Does nothing if they are intact. Otherwise downloads the archive, or takes one with the known SHA-256 that
     is in `root`, and extracts the expected members. Nothing is unpickled. Without files, as for "digits",
     the list is empty; texts are installed packages and only checked.
 
@@ -67,7 +76,7 @@ def _damaged(name: str, root: Path) -> list[Path]:
 
 
 def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
-    """Compare the md5 of every file of a data set with the published one; opens nothing else.
+    """Compare the SHA-256 of every file of a data set with the known one; opens nothing else.
 
     The list is empty for "digits", which come with scikit-learn, and for what is made of them.
     A text has one entry: the installed package, by the sha256 of the text taken from it.
@@ -77,17 +86,11 @@ def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
         return [_verify_text(name, dataset.package.repair)]
     if dataset is not DATASETS["cifar100"]:
         return []
-    return [_verify_file(path, md5) for path, md5 in _published(Path(root))]
+    return [_verify_file(Path(root, CIFAR100.base_folder, name)) for name in FILES]
 
 
-def _published(root: Path) -> list[tuple[Path, str]]:
-    """The files of CIFAR-100 in `root`, and their md5."""
-    files = [*CIFAR100.train_list, *CIFAR100.test_list, [CIFAR100.meta["filename"], CIFAR100.meta["md5"]]]
-    return [(root / CIFAR100.base_folder / file, md5) for file, md5 in files]
-
-
-def _verify_file(path: Path, md5: str) -> FileCheck:
-    if path.is_file() and check_md5(path, md5):  # the publisher's checksum against damage, which FIPS allows
+def _verify_file(path: Path) -> FileCheck:
+    if path.is_file() and pooch.file_hash(path) == SHA256[path.name]:
         return FileCheck(path, "ok", "")
     return FileCheck(path, "damaged" if path.is_file() else "missing", "rollpe data fetch cifar100")
 
@@ -101,22 +104,22 @@ def _verify_text(name: str, repair: str) -> FileCheck:
 
 
 def _download(root: Path, progress: bool) -> None:
-    """The archive's members in `root`, and the archive, downloaded unless it is there with its md5."""
+    """The archive's members in `root`, and the archive, downloaded unless it is there with its SHA-256."""
     archive = CIFAR100.filename
     expect_file(root / archive)
     pooch.get_logger().setLevel("WARNING")
     files = pooch.create(
         path=root,
         base_url="",
-        registry={archive: f"md5:{CIFAR100.tgz_md5}"},
+        registry={archive: f"sha256:{SHA256[archive]}"},
         urls={archive: CIFAR100.url},
         retry_if_failed=RETRIES,
     )
     downloader = pooch.HTTPDownloader(progressbar=progress, chunk_size=CHUNK, timeout=TIMEOUT)
-    members = [f"{CIFAR100.base_folder}/{path.name}" for path, _ in _published(root)]
+    members = [f"{CIFAR100.base_folder}/{name}" for name in FILES]
     try:
         files.fetch(archive, pooch.Untar(members, extract_dir="."), downloader)
-    except Exception as error:  # of the network, of a malformed answer, or another md5
+    except Exception as error:  # of the network, of a malformed answer, or another digest
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(
             f"cannot download {CIFAR100.url} ({reason}): check the network and the room in {root}, "

@@ -267,7 +267,9 @@ def load_recipe(name_or_path: str | Path = "quick", overrides: Mapping[str, Any]
     path = Path(name_or_path)
     if str(name_or_path) in recipes():
         path = FOLDER / f"{name_or_path}.yaml"
-    elif path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
+    elif path.suffix in (".yaml", ".yml") and not os.path.isfile(path):
+        raise InputError(f"recipe {path}: no such file.")
+    elif path.suffix not in (".yaml", ".yml"):
         raise InputError(
             f"recipe {str(name_or_path)!r} is unknown.{hint(str(name_or_path), recipes())} "
             f"Allowed: {', '.join(recipes())}, or the path of a .yaml file."
@@ -314,6 +316,10 @@ def _recipe(values: dict[str, Any]) -> Recipe:
         raise InputError(_line(errors[0])) from None
 
 
+ELSEWHERE = {"lr": "learning_rate", "wd": "weight_decay", "bs": "batch_size", "smoothing": "label_smoothing"}
+"""Keys as other programs call them."""
+
+
 def _line(error: Any) -> str:
     """One of pydantic's errors as one line: key=value, what is allowed."""
     if not error["loc"]:  # a key that is no text
@@ -325,7 +331,7 @@ def _line(error: Any) -> str:
     place, value = ".".join((*outer, key)), textwrap.shorten(repr(error["input"]), 200, placeholder=" …")
     if error["type"] == "extra_forbidden":
         allowed = ", ".join(fields)
-        return f"recipe key {place!r} is unknown.{hint(key, fields)} Allowed: {allowed}."
+        return f"recipe key {place!r} is unknown.{hint(ELSEWHERE.get(key, key), fields)} Allowed: {allowed}."
     if error["type"] == "value_error":
         return str(error["ctx"]["error"])
     allowed = Recipe.model_fields[outer[0] if outer else key].description or ""

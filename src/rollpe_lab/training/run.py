@@ -68,6 +68,7 @@ def train(
     data_root: str | Path = "data",
     resume: bool = False,
     checkpoints: str | Path | None = "checkpoints",
+    keep_weights: bool = True,
     progress: bool = True,
     models: CompiledModels | None = None,
     plan: str | None = None,
@@ -84,6 +85,7 @@ def train(
             the one before it, with a warning.
         checkpoints: folder of checkpoints; None writes none. One is written after the first epoch, then
             whenever a minute has passed; the last two are kept, and at the end the weights alone.
+        keep_weights: False removes these when the record is written.
         progress: show a progress bar, if stderr is a terminal.
         models: what earlier runs of the same recipe and encoding have compiled; see `CompiledModels`.
         plan: which plan this run belongs to; see `Provenance`.
@@ -167,6 +169,8 @@ def train(
             checkpoint.save(state_of(run, finished=True), finished=True)
         if records is not None:
             record = read_record(write_record(records, record, **arrays))
+        if checkpoint and not keep_weights:
+            checkpoint.path.unlink()
     return record
 
 
