@@ -1,4 +1,5 @@
-"""Lock every dependency: requirements.lock (all platforms, with hashes) and environment.yml from it.
+"""Lock every dependency: requirements.lock (all platforms, with hashes), environment.yml from it, and
+release.lock, the tools that build a release.
 
 Run by ``make lock``, which keeps locked versions and adds what is missing; ``make lock UPGRADE=all`` takes
 the newest allowed versions of all packages, ``UPGRADE="timm torch"`` of these.
@@ -14,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = "requirements.lock"
 CONDA_PYTHON = "3.12"
+RELEASE = "workflow/release.lock"
+TOOLS = "build>=1.2\nsetuptools>=77\ntwine>=6.1\n"
 
 HEADER = f"""\
 # Written by `make lock`: the direct dependencies of pyproject.toml at the versions of {LOCK}.
@@ -28,18 +31,22 @@ dependencies:
 """
 
 
-def compiled(*options: str) -> str:
-    """What uv makes of the dependencies of pyproject.toml, all extras included."""
-    command = [sys.executable, "-m", "uv", "pip", "compile", "pyproject.toml", "--all-extras", "--quiet"]
-    command += ["--no-emit-index-url", *options]
-    return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+def compiled(*options: str, tools: str | None = None) -> str:
+    """What uv makes of the dependencies of pyproject.toml, all extras included, or of these tools alone."""
+    source = ["pyproject.toml", "--all-extras"] if tools is None else ["-"]
+    command = [sys.executable, "-m", "uv", "pip", "compile", *source, "--quiet", "--no-emit-index-url"]
+    command += ["--custom-compile-command", "make lock", *options]
+    return subprocess.run(
+        command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, input=tools
+    ).stdout
 
 
 def main(upgrade: list[str]) -> None:
     newest = [word for name in upgrade for word in ("--upgrade-package", name)]
     newest = ["--upgrade"] if upgrade == ["all"] else newest
-    every = ["--universal", "--python-version", "3.11", "--generate-hashes", "--output-file", LOCK]
-    compiled(*every, "--custom-compile-command", "make lock", *newest)
+    every = ["--universal", "--python-version", "3.11", "--generate-hashes", "--output-file"]
+    compiled(*every, LOCK, *newest)
+    compiled(*every, RELEASE, *newest, tools=TOOLS)
     direct = ["--no-deps", "--python-version", CONDA_PYTHON, "--constraints", LOCK]
     pinned = compiled(*direct, "--no-header", "--no-annotate").splitlines()
     (ROOT / "environment.yml").write_text(HEADER + "".join(f"      - {line}\n" for line in pinned))

@@ -1,6 +1,6 @@
 """Make data/photo: a photograph on its grid of patches, and the first layers of models that look at it.
 
-    .venv/bin/rollpe sweep plans/photo.yaml --records data/records
+    .venv/bin/rollpe sweep plans/photo.yaml --records data/records --keep-weights
     .venv/bin/python workflow/photo.py
 
 photo.jpg is the left part of a sample photograph of scikit-learn. models.npz has its pixels as the models see

@@ -150,6 +150,16 @@ def test_built_metadata_survives_the_source_distribution(tmp_path, known):
 # Workflows
 
 
+def test_what_builds_a_release_is_installed_by_hashes():
+    text = (ROOT / ".github/workflows/release.yml").read_text(encoding="utf-8")
+    installed = re.findall(r"pip install (.*)$", text, re.MULTILINE)
+    assert installed == ["--require-hashes -r workflow/release.lock", "dist/*.whl"]
+    assert "python -m build --no-isolation" in text
+    packages = re.split(r"\n(?=\w)", (ROOT / "workflow/release.lock").read_text().partition("make lock\n")[2])
+    assert {"build", "setuptools", "twine"} <= {package.partition("==")[0] for package in packages}
+    assert all("==" in package and "--hash=sha256:" in package for package in packages)
+
+
 def test_actions_are_pinned_by_commit_and_scripts_exist():
     for path in (ROOT / ".github/workflows").glob("*.yml"):
         text = path.read_text(encoding="utf-8")
