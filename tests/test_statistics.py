@@ -11,7 +11,15 @@ import pytest
 from scipy import stats
 
 from rollpe.errors import InputError
-from rollpe_lab.evidence.table import LARGE, PAPER_TABLE_1, Printed, recipe_with_runs, results_table
+from rollpe_lab.evidence.table import (
+    LARGE,
+    PAPER_TABLE_1,
+    Printed,
+    Row,
+    Table,
+    recipe_with_runs,
+    results_table,
+)
 from rollpe_lab.statistics import (
     agreement,
     apart,
@@ -286,6 +294,8 @@ def test_the_table_opens_with_table_1_and_never_fills_in_what_was_not_measured()
     begin, _, head, *_ = table.to_latex().splitlines()
     assert begin == r"\begin{tabular}{lrrrr}" and head.startswith("encoding & ")
     assert table.to_latex().count(r"\\") == 8 and r"76.00 $\pm$ 1.00" in table.to_latex()
+    odd = Table("quick", [Row("a_b@c={1}^2", None, None)]).to_latex()
+    assert r"a\_b@c=\{1\}\textasciicircum{}2 & not measured" in odd
 
 
 def test_without_runs_a_table_has_the_papers_rows_and_the_recipes_epochs():

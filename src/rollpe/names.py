@@ -70,6 +70,9 @@ class Options(TypedDict, total=False):
     sheet: tuple[int, ...] | None
 
 
+NAME = r"[\w-]+"
+"""What the name of an encoding may be."""
+
 ELSEWHERE = {
     "rollpe": "roll",
     "multiplexed_rollpe": "multiplexed-roll",

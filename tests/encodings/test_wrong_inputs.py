@@ -111,11 +111,6 @@ def test_a_cache_under_a_function_of_the_length_is_not_renumbered():
             rope(frequencies=table).shift_keys(X, -1)
 
 
-def test_positions_at_which_the_factors_of_xpos_leave_their_range_are_refused():
-    with refused("beyond ±.*subtract the same number"):
-        create_encoding("xpos", **ONE).encode(X, torch.arange(5) + 40_000)
-
-
 # graphs
 
 

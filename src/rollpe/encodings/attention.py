@@ -244,9 +244,12 @@ class DropInAttention(Attention):
 def _built_for_any_size() -> bool:
     """Whether a model that is just being built has timm's ``dynamic_img_size``, which no layer is told."""
     frame = inspect.currentframe()
-    while frame and not (asked := frame.f_locals.get("dynamic_img_size", False)):
+    while frame is not None:
+        there = frame.f_locals
+        if isinstance(there.get("self"), nn.Module) and there.get("dynamic_img_size") is True:
+            return True
         frame = frame.f_back
-    return frame is not None and asked is True
+    return False
 
 
 class MultiheadAttention(nn.MultiheadAttention):

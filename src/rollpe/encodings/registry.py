@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from rollpe.encodings.base import Encoding, Shape
 from rollpe.errors import InputError, hint
-from rollpe.names import ELSEWHERE, EncodingName, Options
+from rollpe.names import ELSEWHERE, NAME, EncodingName, Options
 
 ENCODINGS: dict[str, type[Encoding]] = {}
 """Every encoding by its public name, in the order of tables."""
@@ -47,7 +47,7 @@ def register(name: str) -> Callable[[Class], Class]:
     A name of letters, digits, "-" and "_" belongs to one class; only a later version of that class may
     replace it. InputError otherwise, and for a class without ``acts_on``.
     """
-    if not isinstance(name, str) or not re.fullmatch(r"[\w-]+", name):
+    if not isinstance(name, str) or not re.fullmatch(NAME, name):
         raise InputError(
             f"encoding name {name!r} is not possible: use letters, digits, - and _, as in"
             " @register('my-own')."

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from rollpe.errors import InputError
+from rollpe.names import NAME
 
 SCHEMA_VERSION = 1
 
@@ -44,8 +45,8 @@ REMOVED: dict[str, Any] = {
 Share = Annotated[float, Field(ge=0, le=1)]
 RecipeName = Annotated[str, Field(pattern=r"^[\w~+-][\w.~%@=,+-]*$")]
 """Names a recipe and a folder: no slash, no space, no leading dot."""
-EncodingName = Annotated[str, Field(pattern=r"^[\w-]+(\+[\w-]+)*$")]
-"""One name as `rollpe.encodings.register` allows it, or several joined."""
+Joined = Annotated[str, Field(pattern=rf"^{NAME}(\+{NAME})*$")]
+"""The name of an encoding, or several joined."""
 Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)$")]
 
 
@@ -74,7 +75,7 @@ class RunId(_Plain):
     """The identity of a run: which recipe, which encoding with which options, which seed."""
 
     recipe: RecipeName
-    encoding: EncodingName
+    encoding: Joined
     encoding_options: EncodingOptions = {}
     seed: int = Field(ge=0)
 
@@ -194,7 +195,7 @@ class Record(_Plain):
     schema_version: Literal[1] = 1
     protocol: int = Field(ge=1)
     recipe: RecipeName
-    encoding: EncodingName
+    encoding: Joined
     encoding_options: EncodingOptions
     seed: int = Field(ge=0)
     config: dict[str, Any]

@@ -24,9 +24,6 @@ from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file, write_atomically
 from rollpe_lab.records.record import SCHEMA_VERSION, Record, RunId
 
-MEMBERS, BYTES = 1000, 10**8
-"""Most arrays beside a record and their size unpacked, a hundred times what the paper's model leaves."""
-
 
 def record_path(root: str | Path, record_or_run_id: Record | RunId) -> Path:
     """`<root>/<recipe>/<encoding slug>/seed-<n>.json`."""
@@ -94,6 +91,10 @@ def write_arrays(path: str | Path, **arrays: np.ndarray) -> Path:
 # Reading
 
 
+MEMBERS, BYTES = 1000, 10**8
+"""Most arrays beside a record, and most bytes of them; the paper's model with 100 frames leaves fewer."""
+
+
 def read_record(path: str | Path) -> Record:
     """Read and check one record. Raises InputError, one line naming the file, if it is unusable."""
     path = Path(path)
@@ -103,7 +104,7 @@ def read_record(path: str | Path) -> Record:
         # control characters are still escaped here: no terminal and no page shall meet them
         text = json.dumps(content, ensure_ascii=False).replace(r"\\", "").replace(r"\"", "")
         if not text.isprintable() or set(text) & set(r"\<>"):
-            raise ValueError("its text holds <, > or characters that cannot be printed")
+            raise InputError(f"{path}: refused, its text holds <, > or characters that cannot be printed.")
     except OSError as error:
         raise InputError(
             f"{path}: no record to read ({error.strerror}). Train it, or give another path."

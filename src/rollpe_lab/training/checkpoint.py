@@ -79,6 +79,11 @@ class Checkpoint:
         if finished:
             self.previous.unlink(missing_ok=True)
 
+    def remove(self) -> None:
+        """Remove both files."""
+        for path in (self.path, self.previous):
+            path.unlink(missing_ok=True)
+
     def load(self) -> dict[str, Any] | None:
         """The state in the last file that is intact, on the device of the run; None if there is no file.
 

@@ -85,7 +85,7 @@ def train(
             the one before it, with a warning.
         checkpoints: folder of checkpoints; None writes none. One is written after the first epoch, then
             whenever a minute has passed; the last two are kept, and at the end the weights alone.
-        keep_weights: False removes these when the record is written.
+        keep_weights: False removes all checkpoints at the end.
         progress: show a progress bar, if stderr is a terminal.
         models: what earlier runs of the same recipe and encoding have compiled; see `CompiledModels`.
         plan: which plan this run belongs to; see `Provenance`.
@@ -165,12 +165,12 @@ def train(
             environment=environment(str(where)),
             provenance=provenance(made_by, run.started, seconds, source, plan),
         )
-        if checkpoint:  # before the record: whoever has a record has the weights, too
+        if checkpoint and keep_weights:  # before the record: whoever has a record has the weights, too
             checkpoint.save(state_of(run, finished=True), finished=True)
         if records is not None:
             record = read_record(write_record(records, record, **arrays))
         if checkpoint and not keep_weights:
-            checkpoint.path.unlink()
+            checkpoint.remove()
     return record
 
 
