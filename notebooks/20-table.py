@@ -303,7 +303,8 @@ rungs |= {"… at twice the rate": "short"}
 rows = [("model", "RoPE (%)", "table (%)", "RoPE − table", "pairs")]
 for name, rung in rungs.items():
     pair = f"{rung}/axial-rope", f"{rung}/learned"
-    scores, gap = [f"{mean(arm):.1f}" for arm in pair], lead(pair)
+    shared = values(pair[0]).keys() & values(pair[1]).keys()
+    scores, gap = [f"{mean(arm, seeds=shared):.1f}" for arm in pair], lead(pair)
     rows.append((name, *scores, str(gap), str(gap.n)))
 Markdown(markdown(rows))
 
@@ -367,7 +368,7 @@ ahead = [lead((f"{r}/axial-rope", f"{r}/learned")) for r in (better, twice)]
 assert [(gap.n, round(gap.mean, 1)) for gap in ahead] == [(1, 4.8), (1, 3.7)]
 assert 0.2 < gains[0].mean / ahead[0].mean < 0.3
 shown = ("learned", "axial-rope", large, often)
-losses = [mean(f"{better}/{arm}", training_loss) for arm in shown]
+losses = [values(f"{better}/{arm}", training_loss)[0] for arm in shown]
 assert [round(loss, 2) for loss in losses] == [0.58, 0.35, 0.81, 0.53]
 for arm, start, end in (
     ("learned", (0.57, 0.02), (0.25, 0.06)),

@@ -45,7 +45,7 @@ def arms_of(records: Iterable[Record], recipe: str) -> dict[str, dict[int, Recor
     return {slug: dict(sorted(arm.items())) for slug, arm in arms.items()}
 
 
-LARGE = ("strong", "short@learning_rate=0.0005", "short")
+LARGE = ("strong", "short@learning_rate=0.0005", "short@learning_rate=0.00025", "short")
 """Recipes of the paper's model in the order that tables prefer."""
 
 
