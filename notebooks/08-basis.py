@@ -63,8 +63,8 @@ from rollpe_lab.training import load_dataset
 begin(globals())
 ipytest.config(rewrite_asserts=True, magics=False)  # a failed assert shows its values
 figures.use_theme()
-torch.set_default_dtype(torch.float64)
 torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
 
 # %% [markdown]
 # ## The same scores in another basis
@@ -782,7 +782,7 @@ Markdown(markdown(rows))
 #
 # That order itself helps or harms a classifier is not shown. On digits the differences of RollPE with Adam in other
 # coordinates are open. On photographs, after two epochs, all runs of the other four cases classify better than all with
-# channels, also with one scale, where neighbors correlate (exploratory). {doc}`18-inside` asks when the order comes and
+# channels, also with one scale, where neighbors correlate (exploratory). {doc}`18-ablations` asks when the order comes and
 # goes, and whether it makes a map.
 
 # %% tags=["hide-input"]

@@ -23,7 +23,7 @@
 #   more than half of the paper's gap. At the highest rate all are far worse, and RollPE is behind the table.
 # - **A small model, after ten epochs of CIFAR-100, shows no such gap.** Among RollPE, RoPE and the table no difference is clear.
 #   Multiplexed RollPE, the paper's best, reaches 37.5 % and 40.6 % once its logits are divided by the number of waves.
-# - **On digits a table falls behind because it starts too small.** Drawn larger it is ahead of RoPE ({doc}`20-table`). What makes the gap
+# - **On digits a table falls behind because it starts too small.** Drawn larger it is ahead of RoPE ({doc}`19-table`). What makes the gap
 #   on CIFAR-100 is open.
 # - **On digits, in a grid of $4 \times 4$ patches, RollPE is better than RoPE at one learning rate.** With the best rate for each they have
 #   94.2 and 93.6 %, and the difference is open. RoPE with waves of 2 to 16 patches is ahead of both, with 96.0 %. On $8 \times 8$ patches
@@ -164,7 +164,7 @@ Markdown(markdown(rows))
 #
 # - *A table before every block is 0.5 to 3 points above the table once, and below RoPE.* It is 1.25 above.
 # - *A table drawn at $0.5$ is within 1.5 points of one drawn at $0.02$.* Wrong: it is 3.1 behind, and fits its training images worse
-#   ({doc}`20-table`).
+#   ({doc}`19-table`).
 # - *Without positions the model is at least 4 points behind the table.* 9.0.
 # - *RollPE and its twin differ by less than 1.5 points.* The twin is 0.5 ahead.
 #
@@ -332,7 +332,7 @@ assert all(abs(mean(scaled) - small[arm]) < 0.5 for arm in ("axial-rope", "learn
 # %% [markdown]
 # ### Where is the gap?
 #
-# {doc}`20-table` asks why a learned table falls behind. **On digits it starts too small:** drawn with a standard deviation of $1$ in place of
+# {doc}`19-table` asks why a learned table falls behind. **On digits it starts too small:** drawn with a standard deviation of $1$ in place of
 # $0.02$, the same table has 96.5 % in place of 81.7 %, and RoPE has 92.2 %. **On CIFAR-100 most of the reason is open:** in
 # the paper's model a larger start makes it worse, and a table before every block takes back a quarter of the gap. The small model has no
 # gap after ten epochs. After thirty, one pair of runs has RoPE 0.8 points ahead. With ten blocks and a class token it leads by 4.2, in one pair.
@@ -548,7 +548,7 @@ Markdown(spacing.means())
 # The gain of waves of 2 to 16 patches, at equal ratios, has its scope. It is 2.4 points on $4 \times 4$ patches and 2.6 on
 # $8 \times 8$, where equal steps gain 3.4. On text, waves of 2 to 64 characters are level with RollPE. On CIFAR-100, after ten epochs,
 # there is none: 40.8 against 41.0 %, two seeds.
-# Tests, text and the price at other sizes are in {doc}`19-ablations`.
+# Tests, text and the price at other sizes are in {doc}`18-ablations`.
 
 # %% tags=["hide-input"]
 usual, usual_steps, fit, fit_steps, *_ = spacing.arms_of("quick-spacing").values()

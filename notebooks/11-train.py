@@ -236,7 +236,7 @@ fig
 #
 # The record is one JSON file: the complete recipe, every epoch, one bit for each test image, the environment and the
 # commit. It is written under a temporary name and then renamed, so an interrupted run leaves no half record. An `.npz`
-# file of the same name holds the measurements behind {doc}`18-inside`: how smooth the trained queries and keys are, for
+# file of the same name holds the measurements behind {doc}`18-ablations`: how smooth the trained queries and keys are, for
 # example.
 
 # %%

@@ -27,7 +27,7 @@
 #   with any two channels.
 #
 # The penalty on neighbors is a low-pass filter on the ring, and its price is resolution. It is related to the spatial
-# loss of topographic networks, but neither implies the other. {doc}`08-basis` and {doc}`18-inside` say whether training
+# loss of topographic networks, but neither implies the other. {doc}`08-basis` and {doc}`18-ablations` say whether training
 # produces order without a penalty.
 
 # %% tags=["parameters"]
@@ -394,7 +394,7 @@ agree("eq-random-order", means + library, formula + formula)
 #
 # The second measure does not have this blind spot. It takes the responses of two channels to many images, correlates
 # them, and averages these correlations over neighbors. That removes the level and the gain of every channel. It shows
-# order if neighbors correlate more than any two channels do. {doc}`18-inside` measures it in trained models.
+# order if neighbors correlate more than any two channels do. {doc}`18-ablations` measures it in trained models.
 #
 # ## The price
 #

@@ -323,7 +323,7 @@ Markdown(markdown(rows))
 #   learning rate was tried.
 # - **There a table before every block is 1.25 points better**, with a training loss of 0.53; at twice the rate 0.1. One run of each.
 #
-# {doc}`19-ablations` has all that the plans of the small model predicted.
+# {doc}`18-ablations` has all that the plans of the small model predicted.
 
 # %% tags=["hide-input"]
 ten, thirty = (
@@ -453,7 +453,7 @@ for i in range(2):
 # %% [markdown]
 # ## A size of your own
 #
-# `rollpe notebook notebooks/20-table.py -p std 0.5` trains a table of that size on digits, in some 15 seconds.
+# `rollpe notebook notebooks/19-table.py -p std 0.5` trains a table of that size on digits, in some 15 seconds.
 
 # %%
 if std:
