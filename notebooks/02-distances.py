@@ -13,11 +13,11 @@
 # %% [markdown]
 # # Codes and distances
 #
-# Attention ignores the order of its tokens ({doc}`01-order`). How can a position enter? The first transformer adds to
-# each token a vector of sines and cosines for its position {cite}`vaswani2017attention`. As a code this works well:
-# every step from one position to the next is the same rotation. But once the code is added to a token and projected,
-# the score depends on where the two tokens are, not only on how far apart. Relative encodings avoid this: they put the
-# *offset*, the distance with its sign, directly into the score. Each offset has a number or a vector.
+# Attention ignores the order of its tokens ({doc}`Ch. 1 <01-order>`). How can a position enter? The first transformer
+# adds to each token a vector of sines and cosines {cite}`vaswani2017attention`. Every step from one position to the
+# next rotates this code in the same way. But once it is added to a token and projected, the score depends on where the
+# two tokens are, not only on how far apart. Relative encodings put the *offset*, the distance with its sign, directly
+# into the score.
 
 # %% tags=["parameters"]
 d: int = 8  # channels of the sinusoidal code, an even number [2..256 step 2]
@@ -46,22 +46,18 @@ torch.set_default_dtype(torch.float64)
 # %% [markdown]
 # ## Three simple codes
 #
-# A *code* is a vector for each position. The simplest code is the number itself:
+# A *code* is a vector for each position. The simplest code is the number itself, which has no upper bound:
 #
 # $$
 # c_p = p
 # $$ (eq-integer-code)
 #
-# It has no upper bound: at position 1000 it is much larger than the token to which it is added.
-#
-# The opposite extreme gives every position a channel of its own, with a one there and zeros elsewhere:
+# The *one-hot* code gives every position a channel of its own. It is bounded, but it needs as many channels as there
+# are positions, and any two positions are equally far apart:
 #
 # $$
 # (\mathbf{1}_p)_i = [\, i = p \,]
 # $$ (eq-one-hot)
-#
-# This *one-hot* code is bounded, but it needs as many channels as there are positions, and any two positions are
-# equally far apart.
 #
 # The binary digits of $p$ are bounded, and $n$ digits serve $2^n$ positions:
 #
@@ -69,8 +65,8 @@ torch.set_default_dtype(torch.float64)
 # b_i(p) = \lfloor p / 2^i \rfloor \bmod 2, \qquad i = 0, 1, 2, \dots
 # $$ (eq-binary)
 #
-# Each digit is a square wave and half as fast as the one before. Its weakness is the carry: from 3 to 4, from 011 to
-# 100, three digits change at once, but from 4 to 5 only one.
+# Each digit is a square wave, half as fast as the one before. But the steps differ: from 3 to 4, from 011 to 100, three
+# digits change at once, from 4 to 5 only one.
 
 # %%
 p = torch.arange(length)
@@ -84,8 +80,8 @@ agree("eq-binary", [binary, formulas.binary_code(p, bits)], [digits, digits])
 # %% [markdown]
 # ## Waves
 #
-# Sinusoids keep the fast and slow digits and make them smooth. Each digit becomes a point that runs around a circle,
-# written as a sine and a cosine. The number of channels $d$ is even, and $i$ counts the $d/2$ pairs:
+# Sinusoids make the fast and slow digits smooth. Each digit becomes a point that runs around a circle, written as a
+# sine and a cosine. The number of channels $d$ is even, and $i$ counts the $d/2$ pairs:
 #
 # $$
 # \begin{aligned} \mathrm{PE}_{p,\,2i} &= \sin(\omega_i p), \\
@@ -99,8 +95,8 @@ agree("eq-binary", [binary, formulas.binary_code(p, bits)], [digits, digits])
 # 1 = \omega_0 > \omega_1 > \dots > \omega_{d/2-1} \end{gathered}
 # $$ (eq-sinusoid-frequency)
 #
-# The first pair is the fastest. Pair $i$ makes a full turn in $2\pi/\omega_i$ positions, which is its *wavelength*.
-# With eight channels every pair is ten times slower than the one before, like the wheels of an odometer.
+# The first pair is the fastest. Pair $i$ makes a full turn in $2\pi/\omega_i$ positions, its *wavelength*. With eight
+# channels every pair is ten times slower than the one before.
 
 # %%
 i = torch.arange(d // 2)
@@ -124,7 +120,7 @@ agree("eq-sinusoid", library, [PE, sinusoids(between, ω_default)])
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-codes", "caption": "Binary digits and sinusoids, one column a position. Bright is 1; dark is 0 for a digit and −1 for a wave. The strip under each code shows the size of the step to the next position."}, "image": {"alt": "Two heat maps above each other, each with a strip of step sizes below. The binary code is dark and bright stripes with sharp edges, alternating fast in bit 0 and twice as slowly in each further bit; its step sizes jump up and down and are never below one. The sinusoidal code has the same arrangement of stripes from fast to slow but with soft edges; its step size is a straight line."}}
 fig, axes = plt.subplots(
-    4, 1, figsize=(7.0, 5.2), sharex=True, height_ratios=[2, 1, 2, 1]
+    4, 1, figsize=(6.0, 5.2), sharex=True, height_ratios=[2, 1, 2, 1]
 )
 for (top, bottom), values, label, name, color in (
     (axes[:2], binary, "bit", "binary digits", figures.VERMILION),
@@ -149,42 +145,28 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Both codes of {numref}`fig-codes` have stripes from fast at the top to slow at the bottom. The strips below them
-# differ: the step of the binary code jumps with every carry, and the step of the sinusoids always has the same length.
+# Both codes of {numref}`fig-codes` have stripes from fast at the top to slow at the bottom. The step of the binary code
+# jumps with every carry, and the step of the sinusoids always has the same length.
 #
 # ## A step is a rotation
 #
-# From $p$ to $p + \Delta$ the point on circle $i$ advances by the angle $\omega_i \Delta$, whatever $p$ is. In
-# matrix form this is the addition theorem of sine and cosine:
+# From $p$ to $p + \Delta$ the point on circle $i$ advances by the angle $\omega_i \Delta$, whatever $p$ is. With one
+# block for each pair along the diagonal, a single rotation moves the whole code:
 #
 # $$
-# \begin{aligned} & \begin{bmatrix} \sin \omega_i (p + \Delta) \\ \cos \omega_i (p + \Delta) \end{bmatrix} \\
-# & \quad = \begin{bmatrix} \cos \omega_i \Delta & \sin \omega_i \Delta \\
-# -\sin \omega_i \Delta & \cos \omega_i \Delta \end{bmatrix}
-# \begin{bmatrix} \sin \omega_i p \\ \cos \omega_i p \end{bmatrix} \end{aligned}
-# $$ (eq-sinusoid-pair)
+# \begin{gathered} \mathrm{PE}(p + \Delta) = R(\Delta) \, \mathrm{PE}(p), \\
+# R(\Delta) = \bigoplus_i \begin{bmatrix} \cos \omega_i \Delta & \sin \omega_i \Delta \\
+# -\sin \omega_i \Delta & \cos \omega_i \Delta \end{bmatrix} \end{gathered}
+# $$ (eq-sinusoid-shift)
 #
-# Try a quarter turn by hand. At angle $0$ the pair (sine, cosine) is $(0, 1)$. The matrix is $\bigl[\begin{smallmatrix}
-# 0 & 1 \\ -1 & 0 \end{smallmatrix}\bigr]$ and gives $(1, 0)$, the sine and cosine of $90°$. The pair lists its sine
-# first, so it turns clockwise; {doc}`14-buckets` shows what happens with the minus sign in the other corner.
+# Try a quarter turn by hand. At angle $0$ the pair (sine, cosine) is $(0, 1)$. The block is $\bigl[\begin{smallmatrix}
+# 0 & 1 \\ -1 & 0 \end{smallmatrix}\bigr]$ and gives $(1, 0)$, the sine and cosine of $90°$. With the minus sign in the
+# other corner the code moves backward ({doc}`Ch. 14 <14-buckets>`).
 
 # %%
 Delta = -2.5
 cos, sin = torch.cos(ω * Delta), torch.sin(ω * Delta)
 blocks = torch.stack((cos, sin, -sin, cos), dim=1).view(-1, 2, 2)
-pairs, moved = (sinusoids(a, ω).view(-1, d // 2, 2) for a in (p, p + Delta))
-rotated = torch.einsum("iab,pib->pia", blocks, pairs)
-agree("eq-sinusoid-pair", [rotated, blocks.det()], [moved, torch.ones(d // 2)])
-
-# %% [markdown]
-# Put the blocks of all pairs along a diagonal, and one rotation moves the whole code:
-#
-# $$
-# \begin{gathered} \mathrm{PE}(p + \Delta) = R(\Delta) \, \mathrm{PE}(p), \\
-# R(\Delta)^\top R(\Delta) = I \end{gathered}
-# $$ (eq-sinusoid-shift)
-
-# %%
 R, shift = torch.block_diag(*blocks), formulas.sinusoid_shift
 found = [PE @ R.T, R.T @ R, shift(Delta, ω)]
 agree("eq-sinusoid-shift", found, [sinusoids(p + Delta, ω), torch.eye(d), R])
@@ -192,45 +174,39 @@ moved = sinusoids(p, ω_default) @ shift(Delta, ω_default).T
 agree("eq-sinusoid-shift", moved, sinusoids(p + Delta, ω_default))
 
 # %% [markdown]
-# One-hot codes, too, move by the same linear map in every step: the matrix that moves each channel to the next. Join
-# the last channel to the first, and this matrix is the roll of {doc}`04-rolling`, on which RollPE is built. The number
-# and its binary digits have no such map ({doc}`14-buckets`).
+# One-hot codes also move by one matrix, which moves each channel to the next. Join the last channel to the first, and
+# this matrix is the roll of RollPE ({doc}`Ch. 4 <04-rolling>`).
 #
-# In the dot product of two codes, each pair gives $\sin a \sin b + \cos a \cos b = \cos(a - b)$. The positions
-# themselves drop out, and only their distance remains:
+# Write $p_q$ and $p_k$ for the positions of query and key, and $\Delta = p_k - p_q$ for the offset. In the dot product
+# of their codes, each pair gives $\sin a \sin b + \cos a \cos b = \cos(a - b)$, so only the offset remains:
 #
 # $$
-# \langle \mathrm{PE}(p), \mathrm{PE}(p') \rangle = \sum_{i=0}^{d/2-1} \cos\bigl(\omega_i (p - p')\bigr)
+# \langle \mathrm{PE}(p_q), \mathrm{PE}(p_k) \rangle = \sum_{i=0}^{d/2-1} \cos \omega_i \Delta
 # $$ (eq-sinusoid-dot)
+#
+# This similarity falls at first, but not at every step, and not forever: {doc}`Ch. 3 <03-rotary>` shows how it returns.
 
 # %%
 distance = p[:, None] - p
 similarity = sum(torch.cos(w * distance) for w in ω)
 kernel = d / 2 * formulas.similarity_kernel(distance[7], ω)  # the library's mean
 agree("eq-sinusoid-dot", [PE @ PE.T, kernel], [similarity, PE[7] @ PE.T], 1e-10)
-
-# %% [markdown]
-# The similarity falls at first, but not at every step, and not forever: {doc}`03-rotary` shows that this sum of
-# cosines returns as near to its first value as one likes.
-
-# %%
 curve = torch.cos(ω * torch.arange(1000)[:, None]).sum(dim=-1)
-rise = int((curve.diff() > 1e-9).nonzero()[0])
-print(f"at distance {rise} it rises for the first time: {curve[rise]:.3f}", end="")
-print(f" to {curve[rise + 1]:.3f}")
+assert (curve.diff() > 1e-9).any(), "it rises somewhere"
 
 # %% [markdown]
 # ## Adding is not relative
 #
 # Call a score *relative* if it stays the same when both tokens move by the same amount. The dot product of two codes
-# is relative. But attention multiplies *projections* of *sums* of tokens and codes. With $c_p$ short for
-# $\mathrm{PE}(p)$, the query is $W_Q(x_p + c_p)$ and the key is $W_K(x_{p'} + c_{p'})$. Their product has four terms:
+# is relative. But attention multiplies *projections* of *sums* of tokens and codes: the query is $q = W_Q(x_{p_q} +
+# c_{p_q})$ and the key $k = W_K(x_{p_k} + c_{p_k})$, with $c_p$ short for $\mathrm{PE}(p)$. Their product has four
+# terms:
 #
 # $$
-# \begin{aligned} \langle q_p, k_{p'} \rangle = {} & \langle W_Q x_p, W_K x_{p'} \rangle \\
-# & + \langle W_Q x_p, W_K c_{p'} \rangle \\
-# & + \langle W_Q c_p, W_K x_{p'} \rangle \\
-# & + \langle W_Q c_p, W_K c_{p'} \rangle \end{aligned}
+# \begin{aligned} \langle q, k \rangle = {} & \langle W_Q x_{p_q}, W_K x_{p_k} \rangle \\
+# & + \langle W_Q x_{p_q}, W_K c_{p_k} \rangle \\
+# & + \langle W_Q c_{p_q}, W_K x_{p_k} \rangle \\
+# & + \langle W_Q c_{p_q}, W_K c_{p_k} \rangle \end{aligned}
 # $$ (eq-four-terms)
 
 # %%
@@ -244,13 +220,16 @@ library = formulas.four_terms(X, C, W_Q, W_K)
 agree("eq-four-terms", [sum(library), *library], [score, *terms])
 
 # %% [markdown]
-# The two mixed terms depend on absolute positions. The last term, position · position, depends on them, too. Move
-# both tokens by $s$:
+# The two mixed terms depend on absolute positions, and so does the last term, position · position. Move both tokens by
+# $s$:
 #
 # $$
-# \begin{gathered} \langle W_Q c_{p+s}, W_K c_{p'+s} \rangle \neq \langle W_Q c_p, W_K c_{p'} \rangle \\
+# \begin{gathered} \langle W_Q c_{p_q+s}, W_K c_{p_k+s} \rangle \neq \langle W_Q c_{p_q}, W_K c_{p_k} \rangle \\
 # \text{for generic } W_Q, W_K \end{gathered}
 # $$ (eq-four-terms-absolute)
+#
+# It is relative if $W_Q^\top W_K$ commutes with every rotation $R(\Delta)$, as the identity does. Random projections
+# almost never do this.
 
 # %%
 last, plain = terms[3], C @ C.T  # projected, and not
@@ -258,45 +237,14 @@ moved = [last[s:, s:] for s in (1, 5)]
 differs("eq-four-terms-absolute", moved, [last[:-s, :-s] for s in (1, 5)], least=1e-3)
 agree("eq-four-terms-absolute", plain[5:, 5:], plain[:-5, :-5])  # relative
 
-# %% [markdown]
-# The exceptions have a simple form.
-#
-# ```{prf:proposition}
-# :label: prop-last-term
-# Let the frequencies be distinct and between $0$ and $\pi$. The term position · position depends on $p - p'$
-# alone if and only if $\Gamma = W_Q^\top W_K$ commutes with every $R(\Delta)$. Such a $\Gamma$ has one $2
-# \times 2$ block for each pair, $\bigl[\begin{smallmatrix} a_i & b_i \\ -b_i & a_i \end{smallmatrix}\bigr]$, and
-# zeros elsewhere.
-# ```
-#
-# ```{prf:proof}
-# The term is $c_p^\top \Gamma c_{p'}$. Moving both tokens by $s$ turns it into $c_p^\top R(s)^\top \Gamma R(s) c_{p'}$,
-# by {eq}`eq-sinusoid-shift`. The matrix $R(1)$ has $d$ distinct eigenvalues, and every code has a part along each
-# eigenvector. So the codes of $d$ successive positions span $\mathbb R^d$, and the two expressions agree for all $p$
-# and $p'$ only if $R(s)^\top \Gamma R(s) = \Gamma$. A matrix that commutes with $R(1)$ is a polynomial in $R(1)$,
-# because the eigenvalues are distinct, and has the blocks stated.
-# ```
-#
-# Of the $d^2$ entries of $\Gamma$, $d$ are free. Random projections are almost never of this form, and nothing in
-# training enforces it.
-
-# %%
-a, b = torch.randn(2, d // 2)
-Γ = torch.block_diag(*torch.stack((a, b, -b, a), dim=1).view(-1, 2, 2))
-agree("Γ commutes with R(Δ)", Γ @ R, R @ Γ)
-special = C @ Γ @ C.T
-agree("this exception is relative", special[1:, 1:], special[:-1, :-1])
-
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-four-terms", "caption": "The four terms of a score between random tokens with sinusoids added, their sum, and the last term again with projections that commute with the shift. Red is positive, blue negative, each panel on its own scale. A relative score is constant along every diagonal."}, "image": {"alt": "Six square heat maps of query position against key position. Content by content is noise. Content by position and position by content show horizontal and vertical bands. Position by position is a smooth pattern that follows no diagonal. The sum is noise with bands. Only the last panel, with special projections, is striped along the diagonals."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-four-terms", "caption": "The four terms of a score between random tokens with sinusoids added. Red is positive, blue negative, each panel on its own scale. A relative score is constant along every diagonal."}, "image": {"alt": "Four square heat maps of query position against key position. Content by content is noise. Content by position and position by content show horizontal and vertical bands. Position by position is a smooth pattern that follows no diagonal."}}
 who = ("content", "position")
 names = [f"{query} · {key}" for query in who for key in who]
-shown = dict(zip(names, terms, strict=True))
-shown |= {"all four": score, "special projections": special}
-fig, axes = plt.subplots(2, 3, figsize=(7.0, 4.9), sharex=True, sharey=True)
-for axis, (name, scores) in zip(axes.flat, shown.items(), strict=True):
+fig, axes = plt.subplots(2, 2, figsize=(5.4, 5.4), sharex=True, sharey=True)
+for axis, name, scores in zip(axes.flat, names, terms, strict=True):
     limit = scores.abs().max().item()
     axis.imshow(scores, cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
-    axis.set_title(name, fontsize=9)
+    axis.set_title(name)
 for axis in axes[1]:
     axis.set_xlabel("position of the key")
 for axis in axes[:, 0]:
@@ -305,22 +253,20 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# Only the last panel of {numref}`fig-four-terms` is striped along its diagonals. A model with added sinusoids must
-# compute distances from terms that mix them with content and absolute positions.
+# No panel of {numref}`fig-four-terms` is striped along its diagonals. A model with added sinusoids must compute
+# distances from terms that mix them with content and absolute positions.
 #
 # ## A number for each offset
 #
-# A relative encoding puts the distance into the score itself. The *offset* from the query at $i$ to the key at $j$ is
-# $j - i$, negative to the left. A term that depends on the offset alone is constant along the diagonals of the score
-# matrix:
+# From the query at $i$ to the key at $j$ the offset is $j - i$. A term of the score that depends on the offset alone is
+# constant along the diagonals of the score matrix:
 #
 # $$
-# B_{ij} = b_{j-i}, \qquad B_{i+\delta,\, j+\delta} = B_{ij}
+# B_{ij} = b_{j-i}, \qquad B_{i+s,\, j+s} = B_{ij}
 # $$ (eq-toeplitz)
 #
-# So $N$ tokens need $2N - 1$ numbers, not $N^2$. Three tokens have five offsets, $-2 \dots 2$. Give them the numbers
-# $5, 3, 0, 1, 2$ and fill in the matrix by hand: the main diagonal gets the $0$, the one below it looks one step to
-# the left and gets the $3$.
+# $N$ tokens then need $2N - 1$ numbers, not $N^2$. Give the five offsets of three tokens, $-2 \dots 2$, the numbers
+# $5, 3, 0, 1, 2$: the main diagonal gets the $0$, and the one below it, which looks one step to the left, the $3$.
 
 # %%
 b = torch.tensor([5, 3, 0, 1, 2])  # offsets −2 … 2
@@ -332,16 +278,13 @@ library = formulas.relative_lookup(b, formulas.offsets(i))
 agree("eq-toeplitz", [B, library, B[1:, 1:]], [by_hand, by_hand, B[:-1, :-1]])
 
 # %% [markdown]
-# T5 {cite}`raffel2020exploring` learns such numbers, one for each range of offsets ({doc}`14-buckets`). ALiBi
-# {cite}`press2022train` does not learn them: it subtracts a multiple of the distance from the score $e_{ij}$. Each of
-# the $H$ heads, $h = 1, \dots, H$, has its own factor:
+# T5 {cite}`raffel2020exploring` learns such numbers, one for each range of offsets ({doc}`Ch. 14 <14-buckets>`). ALiBi
+# {cite}`press2022train` does not learn them: it subtracts a multiple of the distance from the score $e_{ij}$, with a
+# factor for each of the $H$ heads, $h = 1, \dots, H$:
 #
 # $$
 # e_{ij} = \frac{q_i^\top k_j}{\sqrt{d}} - 2^{-8h/H} \, |i - j|
 # $$ (eq-alibi)
-#
-# Eight heads have the slopes $\tfrac12, \tfrac14, \dots, \tfrac1{256}$. The first head attends to the nearest tokens,
-# the last one to hundreds.
 
 
 # %%
@@ -359,16 +302,15 @@ agree("eq-alibi", [scores, *library], [e, *map(slopes, (1, 2, 8, 32))])
 # %% [markdown]
 # ## A vector for each offset
 #
-# A number for each offset treats all queries alike. In the encoding of Shaw et al. {cite}`shaw2018self` the effect of
-# an offset depends on the query: each offset has a learned *vector* $R^K_{j-i}$, which is added to the key. (Here $K$
-# only stands for keys.)
+# A number for each offset treats all queries equally. In the encoding of Shaw et al. {cite}`shaw2018self` the effect of
+# an offset depends on the query: each offset has a learned *vector* $R^K_{j-i}$, which is added to the key (here $K$
+# only stands for keys):
 #
 # $$
 # e_{ij} = \frac{1}{\sqrt{d}} \left( q_i^\top k_j + q_i^\top R^K_{j-i} \right)
 # $$ (eq-shaw)
 #
-# The second term says how strongly *this* query attends to tokens at that offset, near or far. The vectors are the rows
-# of a table $T$. It has $2K + 1$ of them, for the offsets $-K \dots K$ up to a largest distance $K$. Beyond the ends,
+# The vectors are the rows of a table $T$, for the offsets $-K \dots K$ up to a largest distance $K$. Beyond the ends,
 # the last row is used again:
 #
 # $$
@@ -386,93 +328,64 @@ e = (q[:, None] * (k + R_K)).sum(dim=-1) / math.sqrt(d)
 agree("eq-shaw", formulas.shaw_scores(q, k, R_K), e)
 
 # %% [markdown]
-# ## What a shift does
-#
-# Write $\delta$ other tokens in front of a sequence. All its tokens move by $\delta$, and the scores among them stay
-# the same:
+# Write $s$ other tokens in front of a sequence. All its tokens move by $s$, and the scores among them stay the same:
 #
 # $$
-# e_{i+\delta,\, j+\delta} = e_{ij} \quad \text{if } q_{i+\delta} = q_i,\ k_{j+\delta} = k_j
+# e_{i+s,\, j+s} = e_{ij} \quad \text{if } q_{i+s} = q_i,\ k_{j+s} = k_j
 # $$ (eq-shaw-shift)
-#
-# The *same tokens* must be in the new places. Inside one sequence, one step down the diagonal leads to two other
-# tokens, which have another score.
 
 # %%
-longer = torch.cat((torch.randn(4, d), X))  # four tokens in front
-R_longer = formulas.relative_lookup(T, formulas.offsets(torch.arange(N + 4)))
+s = 4
+longer = torch.cat((torch.randn(s, d), X))  # four tokens in front
+R_longer = formulas.relative_lookup(T, formulas.offsets(torch.arange(N + s)))
 e_longer = formulas.shaw_scores(longer @ W_Q, longer @ W_K, R_longer)
-agree("eq-shaw-shift", e_longer[4:, 4:], e)
-differs("other tokens, one step down the diagonal", e[1:, 1:], e[:-1, :-1])
+agree("eq-shaw-shift", e_longer[s:, s:], e)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-relative-shift", "caption": "What position adds to the score: one number for each offset (left), Shaw's vector for each offset (middle), and Shaw's term again after four tokens were written in front (right). The outlined block is the middle panel."}, "image": {"alt": "Three square heat maps of query position against key position. Left: stripes along the diagonals, each of one color. Middle: every row has the same arrangement of a few colored cells around the diagonal and two uniform stretches beside it, but in colors of its own. Right: the same pattern with four more rows and columns; an outlined block at the lower right has exactly the colors of the middle panel."}}
-term = formulas.shaw_scores(q, 0 * k, R_K)
-term_longer = formulas.shaw_scores(longer @ W_Q, longer * 0, R_longer)
-bias = R_K[:, :, 0]
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-relative-shift", "caption": "What Shaw's vectors add to the scores of twelve tokens (top), and after four other tokens were written in front (bottom). The outlined block is the upper panel."}, "image": {"alt": "Two square heat maps of query position against key position, one above the other. Above, every row has the same arrangement of a few colored cells around the diagonal and two uniform stretches beside it, but in colors of its own. Below, the same pattern with four more rows and columns; an outlined block at the lower right has exactly the colors of the upper panel."}}
 panels = {
-    "a number for each offset": bias,
-    "a vector for each offset": term,
-    "behind 4 other tokens": term_longer,
+    "twelve tokens": formulas.shaw_scores(q, 0 * k, R_K),
+    "behind four others": formulas.shaw_scores(longer @ W_Q, 0 * longer, R_longer),
 }
-fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.9), sharex=True, sharey=True)
+limit = panels["behind four others"].abs().max().item()
+heights = {"height_ratios": [N, N + s], "figsize": (4.2, 6.4)}
+fig, axes = plt.subplots(2, 1, sharex=True, **heights)
 for axis, (title, values) in zip(axes, panels.items(), strict=True):
-    limit = (
-        values.abs().max().item() if values is bias else term_longer.abs().max().item()
-    )
-    axis.imshow(values.numpy(), cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
-    axis.set_title(title, fontsize=9)
-    axis.set_xlabel("position of the key")
-    axis.xaxis.set_major_locator(plt.MaxNLocator(integer=True))
-    axis.yaxis.set_major_locator(plt.MaxNLocator(integer=True))
-axes[0].set(ylabel="position of the query", xlim=(-0.5, N + 3.5), ylim=(N + 3.5, -0.5))
-axes[2].add_patch(
-    plt.Rectangle(
-        (3.5, 3.5),
-        N,
-        N,
-        fill=False,
-        edgecolor=figures.ON_PALE,
-        linewidth=1.8,
-        clip_on=False,
-    )
-)
+    axis.imshow(values, cmap=figures.DIVERGING, vmin=-limit, vmax=limit)
+    axis.set(title=title, ylabel="position of the query")
+axes[1].set(xlabel="position of the key", xticks=range(0, N + s, 5))
+axes[1].set_xlim(-0.5, N + s - 0.5)
+block = plt.Rectangle((s - 0.5, s - 0.5), N, N, fill=False, clip_on=False)
+block.set(edgecolor=figures.ON_PALE, linewidth=1.8)
+axes[1].add_patch(block)
 plt.close(fig)
 fig
 
 # %% [markdown]
-# In the left panel of {numref}`fig-relative-shift` each diagonal has one color. In the middle panel the colors of a
-# row depend on its query. The right panel contains the middle one, unchanged.
-#
-# A score that depends on the offset alone cannot single out the first token. In a text that may be a drawback. In
-# images it may be an advantage, since a cat is a cat wherever it sits.
-#
-# The table must be learned, and it ends at $K$. The next chapter rotates queries and keys by their positions, and
-# needs no table.
+# In {numref}`fig-relative-shift` the colors of a row depend on its query, and the lower panel contains the upper one,
+# unchanged. But the table must be learned, and it ends at $K$. The next chapter needs no table.
 #
 # ```{admonition} In short
 # :class: tip
-# - Binary digits and sinusoids are both sets of waves from fast to slow. Every step of the sinusoidal code is the same
-#   rotation, {eq}`eq-sinusoid-shift`.
-# - The dot product of two sinusoidal codes depends on their distance alone, but does not simply fall with it.
-# - Once codes are added to tokens and projected, scores depend on absolute positions, {eq}`eq-four-terms-absolute`.
+# - Every step of the sinusoidal code is the same rotation, and the dot product of two codes depends on their offset
+#   alone.
+# - Once codes are added to tokens and projected, scores depend on absolute positions.
 # - A relative encoding gives each offset a number (T5, ALiBi) or a vector (Shaw).
-# - A relative score of the same two tokens depends on how far apart they are, not on where they are.
 # ```
 #
-# ## Exercises
+# ## Exercise
 #
 # ```{exercise}
 # :label: exercise-sinusoids-ring
 # Take an odd $n$ and the arithmetic frequencies $2\pi k/n$, $k = 1, \dots, (n-1)/2$. Scale the sinusoids by
 # $\sqrt{2/n}$ and append one constant channel $1/\sqrt n$. Show that on integer positions the dot product of two such
-# codes is 1 if $p \equiv p'$ modulo $n$, and 0 otherwise. Which code have you found?
+# codes is 1 if the positions are equal modulo $n$, and 0 otherwise. Which code have you found?
 # ```
 #
 # ```{solution} exercise-sinusoids-ring
 # :class: dropdown
-# The dot product is $\frac1n \sum_{k=0}^{n-1} e^{2\pi i k (p-p')/n}$: a sum of $n$ numbers spread evenly around the
-# unit circle, unless all are 1. So it is the one-hot code of positions modulo $n$, in another orthonormal basis.
-# {doc}`05-rope` calls it the Fourier basis.
+# The dot product is $\frac1n \sum_{k=0}^{n-1} e^{2\pi i k \Delta/n}$: a sum of $n$ numbers spread evenly around the
+# unit circle, unless all are 1. It is the one-hot code of positions modulo $n$, in another orthonormal basis, which
+# {doc}`Ch. 5 <05-rope>` calls the Fourier basis.
 # ```
 
 # %% tags=["hide-cell"]
@@ -481,30 +394,6 @@ angle = 2 * math.pi * k / n * torch.arange(2 * n)[:, None]
 sines_cosines = math.sqrt(2 / n) * torch.cat((angle.sin(), angle.cos()), dim=1)
 waves = torch.cat((sines_cosines, torch.full((2 * n, 1), n**-0.5)), dim=1)
 flags = formulas.one_hot_code(torch.arange(2 * n) % n, n)
-agree("dot products of waves and of one-hot codes", waves @ waves.T, flags @ flags.T)
+assert torch.allclose(waves @ waves.T, flags @ flags.T)
 Q = flags[:n].T @ waves[:n]  # its rows are the waves of n positions
-agree("an orthogonal matrix leads there", [flags @ Q, Q.T @ Q], [waves, torch.eye(n)])
-
-# %% [markdown]
-# ```{exercise}
-# :label: exercise-sinusoids-literal
-# Take $10000^{2i/d}$, the reciprocal, as the *frequency*. The waves for $d = 8$ then advance by 1, 10, 100 and 1000
-# radians a step. What do they look like on integer positions?
-# ```
-#
-# ```{solution} exercise-sinusoids-literal
-# :class: dropdown
-# On integer positions an advance of $\omega$ equals one of $\omega - 2\pi$. The fast waves are *aliased*: each looks
-# like some slower one, which may even run backward, and the order from fast to slow is gone. The code still has
-# steps of equal length and rotations for shifts, but no slow wave is left.
-# ```
-
-# %% tags=["hide-cell"]
-literal = 1 / geometric(4)
-alias = torch.remainder(literal + math.pi, 2 * math.pi) - math.pi
-for true, apparent in zip(literal.tolist(), alias.tolist(), strict=True):
-    print(f"{true:7.1f} rad a step looks like {apparent:+.3f}")
-p = torch.arange(50)[:, None]
-sines = torch.sin(literal * p), torch.sin(alias * p)
-agree("on integer positions the two agree", *sines, tolerance=1e-9)
-assert alias.abs().min() > 100 * geometric(4)[-1], "no slow wave"
+assert torch.allclose(flags @ Q, waves) and torch.allclose(Q.T @ Q, torch.eye(n))

@@ -17,13 +17,10 @@
 # # Several waves, two axes
 #
 # RollPE moves one vector around one ring of channels. How can it carry more? The paper adds a second wave that travels
-# around the same ring at another speed, and for images it adds a second ring {cite}`rollpe`. This chapter asks what
-# each step changes:
-#
-# - **Several waves on one ring** are no longer relative: part of the score depends on where in the image the two tokens
-#   are, not only on their offset.
-# - **A ring for each axis** is relative and cheap, but its score is a sum, and a sum cannot single out a diagonal.
-# - **A torus of channels** expresses every function of the offset and needs one channel for each offset.
+# around the same ring at another speed, and for images it adds a second ring {cite}`rollpe`. Several waves on one ring
+# are no longer relative: part of the score depends on where the two tokens are. A ring for each axis is relative and
+# cheap, but its score is a sum and cannot single out a diagonal. A torus of channels can, at one channel for each
+# offset.
 
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [4..128]
@@ -36,7 +33,6 @@ seed: int = 0  # seed of the random vectors [0..]
 
 # %% tags=["hide-input"]
 import math
-from itertools import product
 
 import matplotlib.pyplot as plt
 import torch
@@ -53,11 +49,9 @@ torch.set_default_dtype(torch.float64)
 # %% [markdown]
 # ## Several waves on one ring
 #
-# One ring has one direction and one speed. In the brain, waves of several speeds carry several events at a time
-# {cite}`king2021human`. This is the paper's reason for its second variant, multiplexed RollPE (`multiplexed-roll`),
-# which has the highest accuracy in the paper's table.
-#
-# In place of one projection, a token $x$ gets $W$ of them (Eq. 11 of the paper):
+# In the brain, waves of several speeds carry several events at a time {cite}`king2021human`. This is the paper's reason
+# for its second variant, multiplexed RollPE (`multiplexed-roll`), which has the highest accuracy in the paper's table.
+# In place of one projection, a token $x$ gets $W$ of them (Eq. 11):
 #
 # $$
 # q^{(w)} = W_Q^{(w)} x, \qquad w = 1, \dots, W
@@ -70,6 +64,7 @@ torch.set_default_dtype(torch.float64)
 # $$ (eq-multiplexed)
 
 # %%
+from rollpe.encodings import create_encoding
 from rollpe.ring import multiplexed_roll, roll
 
 i, p = torch.arange(n), 3
@@ -78,28 +73,10 @@ q = W_Q @ x  # one row a wave
 total = sum(q[w - 1][(i + w * p) % n] for w in range(1, waves + 1))
 agree("eq-multiplexed", multiplexed_roll(q, p), total)
 
-
 # %% tags=["hide-input"]
-def by_index(q, p):  # q [texts, tokens, waves, channels], p [tokens]
-    W, n = q.shape[2:]
-    place = (torch.arange(n) + torch.arange(1, W + 1)[:, None] * p[:, None, None]) % n
-    return q.gather(-1, place.expand_as(q)).sum(2)
-
-
-many = [torch.randn(2, 5, W, m) for W, m in ((1, 1), (2, 2), (3, 7), (4, 8), (2, 31))]
-at = torch.tensor([-20, -1, 0, 3, 14])
-found = [multiplexed_roll(q_each, at) for q_each in many]
-agree("eq-multiplexed", found, [by_index(q_each, at) for q_each in many])
-
-# %% [markdown]
-# In the library one matrix holds the rows of all $W_Q^{(w)}$, and the encoding cuts its output into waves:
-
-# %%
-from rollpe.encodings import create_encoding
-
-joint = (W_Q.flatten(0, 1) @ x).view(1, 1, 1, waves * n)
 shape = {"head_dim": n, "heads": 1, "axes": 1}
 encoding = create_encoding("multiplexed-roll", waves=waves, **shape)
+joint = (W_Q.flatten(0, 1) @ x).view(1, 1, 1, -1)  # one matrix, cut into waves
 moved, _ = encoding(joint, joint, torch.tensor([[p]]))
 agree("eq-waves", moved.flatten(), total)
 
@@ -115,8 +92,8 @@ for p in range(4):
           f"   squared length {(a + b).square().sum()}")  # fmt: skip
 
 # %% [markdown]
-# At $p = 1$ the fast wave has caught up with the slow one, and they add up. So the length of the sum depends on the
-# position: a multiplexed roll is not a rotation.
+# At $p = 1$ the fast wave has caught up with the slow one, and they add up. The length of the sum depends on the
+# position, so a multiplexed roll is not a rotation.
 #
 # ```{wave} speeds
 # :name: wave-speeds
@@ -124,8 +101,8 @@ for p in range(4):
 # bump at channel 0; dots mark how far each has come. Right, or below on a narrow page: the sum at every position.
 # ```
 #
-# Look at the crossings in {numref}`wave-speeds`. They are places in the image, not relations between tokens: a token at
-# such a place has a longer query than its neighbors.
+# The crossings in {numref}`wave-speeds` are places in the image, not relations between tokens: a token at such a place
+# has a longer query than its neighbors.
 #
 # ## Which terms break
 #
@@ -142,19 +119,17 @@ w_q = w_k[:, None]  # w, a column
 
 
 def terms(q, k, power):  # waves w and w', with this power of S: [w, w']
-    place = (torch.arange(q.shape[-1]) + power[..., None]) % q.shape[-1]
+    place = (torch.arange(n) + power[..., None]) % n
     return (q[:, None] * k[None].take_along_dim(place, -1)).sum(-1)
 
 
-# %%
-places = (n, 2, 7), (1, 3, 4), (2, -1, 4), (7, -20, 13), (8, 5, -9)  # n, p_q, p_k
-cases = [(*torch.randn(2, waves, m), a, b) for m, a, b in places]
-scores = [multiplexed_roll(q, a) @ multiplexed_roll(k, b) for q, k, a, b in cases]
-summed = [terms(q, k, w_k * b - w_q * a).sum() for q, k, a, b in cases]
-agree("eq-multiplexed-score", scores, summed)
+q, k = torch.randn(2, waves, n)
+p_q, p_k = 2, 7
+score = multiplexed_roll(q, p_q) @ multiplexed_roll(k, p_k)
+agree("eq-multiplexed-score", score, terms(q, k, w_k * p_k - w_q * p_q).sum())
 
 # %% [markdown]
-# Write $p_k = p_q + \Delta$. Then the exponents sort the terms into two kinds:
+# With $p_k = p_q + \Delta$, the exponents sort the terms into two kinds:
 #
 # $$
 # \begin{aligned} & \mathrm{MPRoll}_{p_q}(q)^\top \mathrm{MPRoll}_{p_k}(k) \\
@@ -162,20 +137,16 @@ agree("eq-multiplexed-score", scores, summed)
 # & \quad + \sum_{w \neq w'} q^{(w)\top} S^{\,w' \Delta + (w' - w) p_q} \, k^{(w')} \end{aligned}
 # $$ (eq-multiplexed-split)
 
-
 # %%
-def split(q, k, p_q, Delta):
-    same = (q * roll(k, w_k * Delta)).sum()
-    cross = terms(q, k, w_k * Delta + (w_k - w_q) * p_q)
-    return same + cross[w_q != w_k].sum()
-
-
-agree("eq-multiplexed-split", [split(q, k, a, b - a) for q, k, a, b in cases], scores)
+Delta = p_k - p_q
+same = (q * roll(k, w_k * Delta)).sum()
+cross = terms(q, k, w_k * Delta + (w_k - w_q) * p_q)[w_q != w_k].sum()
+agree("eq-multiplexed-split", same + cross, score)
 
 # %% [markdown]
 # The $W$ terms in which a wave meets itself depend only on the offset. The $W(W-1)$ cross terms also depend on the
-# position of the query. The paper says that several waves break equivariance (its section 2); this is how. The cross
-# terms change if both tokens move by $s$:
+# position of the query. They break the equivariance, as the paper says of several waves (its section 2). If both tokens
+# move by $s$, the cross terms change:
 #
 # $$
 # \begin{gathered} p \mapsto p + s: \\
@@ -183,97 +154,65 @@ agree("eq-multiplexed-split", [split(q, k, a, b - a) for q, k, a, b in cases], s
 # $$ (eq-multiplexed-shift)
 
 # %%
-q, k, p_q, p_k = cases[0]
 s = next(s for s in range(3, n) if math.gcd(s, n) == 1)  # moves every cross term
 here, moved = (terms(q, k, w_k * (p_k + t) - w_q * (p_q + t)) for t in (0, s))
 print(f"a shift by {s} changes the terms by\n{(moved - here).abs().numpy().round(2)}")
 shifted = terms(q, k, w_k * p_k - w_q * p_q + (w_k - w_q) * s)
-score = multiplexed_roll(q, p_q + s) @ multiplexed_roll(k, p_k + s)
-agree("eq-multiplexed-shift", [moved, score], [shifted, shifted.sum()])
-differs("eq-multiplexed-shift", score, scores[0])
+later = multiplexed_roll(q, p_q + s) @ multiplexed_roll(k, p_k + s)
+agree("eq-multiplexed-shift", [moved, later], [shifted, shifted.sum()])
+differs("eq-multiplexed-shift", later, score)
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-multiplexed-terms", "caption": "One score, taken apart into wave of the query · wave of the key, with the same content at every position. Along a dotted line the offset is constant."}, "image": {"alt": "Square heat maps of query position against key position. Where a wave meets itself, bright stripes run parallel to the dotted diagonals, more of them for the faster wave. In the cross terms the stripes are steeper or flatter than the diagonals. The large panel with the sum shows all stripes crossing each other in a woven pattern."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-multiplexed-terms", "caption": "One score, taken apart into wave of the query · wave of the key, with the same content at every position. Along a dotted line the offset is constant."}, "image": {"alt": "Square heat maps of query position against key position. Where a wave meets itself, bright stripes run parallel to the dotted diagonals, more of them for the faster wave. In the cross terms the stripes are steeper or flatter than the diagonals."}}
 p = torch.arange(tokens)
-bumps = torch.stack(
-    [
-        torch.exp((torch.cos(2 * torch.pi * (i / n - (3 + 2 * w) / 4)) - 1) / 0.035)
-        for w in range(waves)
-    ]
-)
+centers = 2 * torch.pi * (i / n - (3 + 2 * torch.arange(waves)[:, None]) / 4)
+bumps = torch.exp((torch.cos(centers) - 1) / 0.035)  # one for each wave
 rolled = torch.stack([roll(bumps[w], (w + 1) * p) for w in range(waves)])
-panels = rolled[:, None] @ rolled.mT  # [w, w', query, key]
-fig = plt.figure(figsize=(7.2, 3.7))
-left, right = fig.subfigures(1, 2, width_ratios=[1, 1])
-axes = left.subplots(waves, waves, sharex=True, sharey=True, squeeze=False)
-whole = right.subplots()
-shown = [
-    (axes[w, v], panels[w, v], f"{w + 1} · {v + 1}")
-    for w in range(waves)
-    for v in range(waves)
-]
-for axis, values, title in [*shown, (whole, panels.sum((0, 1)), "all terms together")]:
-    axis.imshow(values, vmin=0)
-    for start in range(-tokens, tokens, max(tokens // 4, 1)):
-        axis.axline(
-            (start, 0),
-            slope=1,
-            color=figures.ON_DARK,
-            linewidth=0.8,
-            linestyle=":",
-            alpha=0.8,
-        )
-    axis.set(xlim=(-0.5, tokens - 0.5), ylim=(tokens - 0.5, -0.5))
-    axis.set_title(title, fontsize=9)
-    axis.set_xticks([0, tokens - 1])
-    axis.set_yticks([0, tokens - 1])
-left.supxlabel("position of the key", fontsize=10)
-left.supylabel("position of the query", fontsize=10)
-whole.set_xlabel("position of the key")
+fig, axes = plt.subplots(waves, waves, figsize=(4.6, 4.4), sharex=True, sharey=True)
+for w, row in enumerate(axes):
+    for v, axis in enumerate(row):
+        axis.imshow(rolled[w] @ rolled[v].mT, vmin=0)
+        for start in range(-tokens, tokens, max(tokens // 4, 1)):
+            dotted = {"color": figures.ON_DARK, "linewidth": 0.8, "linestyle": ":"}
+            axis.axline((start, 0), slope=1, alpha=0.8, **dotted)
+        axis.set(xlim=(-0.5, tokens - 0.5), ylim=(tokens - 0.5, -0.5))
+        axis.set(xticks=[0, tokens - 1], yticks=[0, tokens - 1])
+        axis.set_title(f"{w + 1} · {v + 1}", fontsize=9)
+fig.supxlabel("position of the key", fontsize=10)
+fig.supylabel("position of the query", fontsize=10)
 plt.close(fig)
 fig
 
 # %% [markdown]
-# In the small panels on the diagonal of {numref}`fig-multiplexed-terms` the stripes follow the dotted lines: these
-# terms are relative. In the other panels the score is constant where $w' p_k - w p_q$ is constant, so it prefers places
-# in the image. With independent projections all $W^2$ terms are equally strong. With two waves half of the score's
-# variance comes from relative terms, with three a third.
+# In the diagonal panels of {numref}`fig-multiplexed-terms` the stripes follow the dotted lines: these terms are
+# relative. In the other panels the score is constant where $w' p_k - w p_q$ is constant, so it prefers places in the
+# image. With independent projections all $W^2$ terms are equally strong, and only $W$ of them are relative.
 #
-# **Periods.** A faster wave comes round sooner only if its speed shares a factor with $n$:
+# Different speeds bring no new frequencies: on a ring of prime length, a faster wave is the slowest one with its
+# channels in another order, {eq}`eq-wave-relabel`.
 #
-# $$
-# \min \{ p > 0 : S^{wp} = I \} = \frac{n}{\gcd(w, n)}
-# $$ (eq-wave-period)
+# ## Larger logits
+#
+# A sum of $W$ independent waves has $W$ times the variance, in queries and in keys. The logits then have $W^2$ times
+# the variance {eq}`eq-multiplexed-variance`, so they are $W$ times as large, and the softmax is sharper. Eq. 12 of the
+# paper has no factor that would undo this. The library follows it, and offers the factor as `scale="sqrt"`.
 
 # %%
-from rollpe.ring import wave_period
-
-
-def period(n, w):  # roll until every channel is back
-    i = torch.arange(n)
-    return next(p for p in range(1, n + 1) if torch.equal(i[(i + w * p) % n], i))
-
-
-for m in (30, 31, 32):
-    print(m, "channels, periods of waves 1 to 4:", [period(m, w) for w in range(1, 5)])
-sizes = list(product((1, 2, 9, 12, 31, 32), (1, 2, 3, 4, 45)))
-agree("eq-wave-period", [wave_period(*x) for x in sizes], [period(*x) for x in sizes])
+for W in range(1, 5):
+    q, k = torch.randn(2, 10_000, W, n)
+    logits = (multiplexed_roll(q, 3) * multiplexed_roll(k, 8)).sum(-1) / n**0.5
+    print(f"{W} waves: variance of the logits {logits.var():.2f}")
+    assert abs(logits.var() / W**2 - 1) < 0.2
 
 # %% [markdown]
-# On images a ring serves one axis, and a vision transformer with heads of 64 channels gives 32 to each. There the
-# fourth wave has a period of eight, so on eight patches in a row it does not distinguish one step to the left from
-# seven steps to the right. On a ring of prime length every wave has the full period. There a faster wave is the slowest
-# one with its channels in another order {eq}`eq-wave-relabel`, so several speeds bring no new frequencies.
-#
-# **A fair control.** Multiplexing also adds projections and makes the logits $W$ times as large, and each of these can
-# change an accuracy by itself. A fair control keeps all projections and lets every wave travel at the *same* speed,
-# which makes it RollPE with the sum of the projections {eq}`eq-multiplexed-control`. The runs do not decide between
-# this control and multiplexed RollPE, on digits or on photographs. {doc}`16-lie` has the details.
+# Multiplexing also adds projections, and each of these changes can alter an accuracy by itself. A fair control keeps
+# projections and scale and lets every wave travel at the *same* speed, which makes it RollPE with the sum of the
+# projections, {eq}`eq-multiplexed-control`. {doc}`Ch. 16 <16-lie>` has the runs.
 #
 # ## Two axes: a ring for each
 #
-# An image has two directions. The paper does what axial RoPE does {cite}`heo2024rotary`: it rolls one part of a vector by
-# the row $y$ of the token and the other by its column $x$ (App. D). We take the two halves of each head. Channels that
-# belong to neither ring stay where they are. With $\oplus$ for parts that are joined:
+# An image has two directions. The paper does what axial RoPE does {cite}`heo2024rotary`: it rolls one part of a vector
+# by the row $y$ of the token and the other by its column $x$ (App. D). We take the two halves of each head. Channels
+# that belong to neither ring stay where they are. With $\oplus$ for parts that are joined:
 #
 # $$
 # \mathrm{Roll}_{(y, x)}(q) = S_n^{\,y} \, q^{(y)} \oplus S_n^{\,x} \, q^{(x)} \oplus q^{\text{rest}}
@@ -289,24 +228,11 @@ rolled = torch.cat((q[:3][(i + y) % 3], q[3:6][(i + x) % 3], q[6:]))
 print(f"at (0, 0): {q.tolist()}\nat ({y}, {x}): {rolled.tolist()}")
 agree("eq-axial-roll", axial_roll(q[None], torch.tensor([[y, x]]))[0], rolled)
 
-
-# %% tags=["hide-input"]
-def slow(q, p, n):  # n channels of either half of 5 roll, one channel is left over
-    c, place = torch.arange(n), torch.arange(11).repeat(2, 6, 1)
-    place[..., :n] = (c + p[..., :1]) % n
-    place[..., 5 : 5 + n] = 5 + (c + p[..., 1:]) % n
-    return q.gather(-1, place)
-
-
-q, p = torch.randn(2, 6, 11), torch.randint(-9, 10, (2, 6, 2))  # two images
-cases = (p, 1), (p, 4), (p, 5), (p[0], 5)  # the last: the same positions in both
-agree("eq-axial-roll", [axial_roll(q, *x) for x in cases], [slow(q, *x) for x in cases])
-
 # %% [markdown]
-# Each half keeps its own offset, as one ring does in App. B of the paper, and the score is a sum:
+# Each half keeps its own offset, as one ring does (App. B), and the score is a sum:
 #
 # $$
-# \begin{aligned} & \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) \\
+# \begin{aligned} & \mathrm{Roll}_{p_q}(q)^\top \mathrm{Roll}_{p_k}(k) \\
 # & \quad = q^{(y)\top} S^{\,\Delta_y} k^{(y)} + q^{(x)\top} S^{\,\Delta_x} k^{(x)} \\
 # & \quad + q^{\text{rest}\top} k^{\text{rest}} \end{aligned}
 # $$ (eq-axial-score)
@@ -330,10 +256,8 @@ score, moved = (axial_roll(q, p) @ axial_roll(k, p).T for p in places)
 agree("eq-axial-score", [score[middle], moved], [torch.stack(summed), score])
 
 # %% [markdown]
-# ## What a sum cannot express
-#
-# For one query and one key, the score over all offsets is a function of the row plus a function of the column. Such
-# functions are tied at the corners of every rectangle:
+# For one query and one key, this is a function of the row plus a function of the column. Such functions are tied at the
+# corners of every rectangle:
 #
 # $$
 # \begin{gathered} c(\Delta_y, \Delta_x) = f(\Delta_y) + g(\Delta_x) \quad \Longrightarrow \\
@@ -348,23 +272,9 @@ c = (rolled @ q[0]).view(len(down), len(right))
 agree("eq-axial-additive", c[:1, :1] + c, c[:1] + c[:, :1])  # a = a corner of the map
 
 # %% [markdown]
-# So no sum is large "up and left" and "down and right" but small at the other two corners. The softmax turns the sum
-# into a product, which makes the statement sharper.
-#
-# ```{prf:proposition}
-# :label: prop-axial-half
-# Let all keys be equal. An axial head then gives two opposite corners of a rectangle of offsets at most half of its
-# attention, if it gives both the same.
-# ```
-#
-# ```{prf:proof}
-# The weights are $P(\Delta_y, \Delta_x) \propto e^{f(\Delta_y)} e^{g(\Delta_x)}$, so that $P(a,b) \, P(a',b') = P(a,b')
-# \, P(a',b)$. If the left-hand factors both equal $m$, the right-hand ones have the product $m^2$ and hence at least
-# the sum $2m$. All four together are at least $4m$ and at most 1, so the two corners have at most $2m \le \tfrac12$.
-# ```
-#
-# A single oblique offset is possible: let $f$ peak at its row and $g$ at its column. A diagonal line is impossible. We
-# ask for a score of one along it and zero elsewhere. The least-squares sum has the means of rows and columns:
+# No sum is large "up and left" and "down and right" but small at the other two corners. A diagonal line is therefore
+# impossible. Ask for a score of one along it and zero elsewhere: the best sum, by least squares, has the means of rows
+# and columns.
 
 # %%
 desired = (down[:, None] == right).double()  # one on the diagonal Δy = Δx
@@ -377,42 +287,30 @@ print(f"the best sum explains {1 - left_over:.1%} of the desired score")
 # %% [markdown]
 # ## A torus of channels
 #
-# Without the cut there is no such limit. Lay the channels out as a sheet of $h \times w$, glue its opposite edges, and
-# roll it in both directions at once. The sheet is then a torus, and a wave travels on it in two dimensions. (The
-# paper's discussion imagines waves over more complex topographies than a ring.) The Kronecker product $\otimes$ rolls the rows by
-# $y$ and the columns by $x$:
+# Without the cut there is no such limit. Lay the channels out as a sheet of $h \times w$, glue its opposite edges to a
+# torus, and roll it in both directions at once. (The paper's discussion imagines waves over more complex topographies
+# than a ring.) The Kronecker product $\otimes$ rolls the rows by $y$ and the columns by $x$:
 #
 # $$
 # \mathrm{Roll}_{(y, x)}(q) = \bigl( S_h^{\,y} \otimes S_w^{\,x} \bigr) \, q, \qquad q \in \mathbb{R}^{h w}
 # $$ (eq-torus)
 
 # %%
-from rollpe.ring import torus_roll
+from rollpe.ring import shift_matrix, torus_roll
 
 h, w, y, x = 3, 4, 1, 2
-q = torch.arange(h * w).view(h, w)
-rolled = q[(torch.arange(h)[:, None] + y) % h, (torch.arange(w) + x) % w]
-print(f"at (0, 0): {q.tolist()}\nat ({y}, {x}): {rolled.tolist()}")
-library = torus_roll(q.flatten(), torch.tensor([y, x]), (h, w))
-agree("eq-torus", library, rolled.flatten())
-
-
-# %% tags=["hide-input"]
-def S(n, p):
-    return torch.eye(n).roll(int(p), 1)
-
-
-q, p = torch.randn(3, 4, 10), torch.randint(-9, 10, (3, 4, 2))  # three images
-kron = torch.stack([torch.kron(S(2, y), S(5, x)) for y, x in p.view(12, 2)])
-kron = kron.view(3, 4, 10, 10)
-found = [torus_roll(q, p, (2, 5)), torus_roll(q, p[0], (2, 5))]  # p of each, p of all
-agree("eq-torus", found, [(K * q[..., None, :]).sum(-1) for K in (kron, kron[0])])
+q = torch.arange(h * w)
+rolled = q.view(h, w)[(torch.arange(h)[:, None] + y) % h, (torch.arange(w) + x) % w]
+print(f"at (0, 0): {q.view(h, w).tolist()}\nat ({y}, {x}): {rolled.tolist()}")
+S_y, S_x = (torch.linalg.matrix_power(shift_matrix(m), p) for m, p in ((h, y), (w, x)))
+found = [torus_roll(q, torch.tensor([y, x]), (h, w)), torch.kron(S_y, S_x) @ q.double()]
+agree("eq-torus", found, [rolled.flatten()] * 2)
 
 # %% [markdown]
 # Rolls in the two directions commute, so the score is relative in both:
 #
 # $$
-# \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = q^\top \bigl( S_h^{\,\Delta_y} \otimes S_w^{\,\Delta_x} \bigr) k
+# \mathrm{Roll}_{p_q}(q)^\top \mathrm{Roll}_{p_k}(k) = q^\top \bigl( S_h^{\,\Delta_y} \otimes S_w^{\,\Delta_x} \bigr) k
 # $$ (eq-torus-score)
 
 # %%
@@ -423,23 +321,8 @@ score, moved = (torus_roll(q, p, (h, w)) @ torus_roll(k, p, (h, w)).T for p in p
 agree("eq-torus-score", [score[middle], moved], [keys @ q[middle], score])
 
 # %% [markdown]
-# It is also complete, meaning that it can be any function $f$ of the offset. A one in the corner of the query's sheet
-# selects the key's channel at the offset:
-#
-# $$
-# \begin{gathered} q = e_{(0,0)},\ k = f \quad \Longrightarrow \\
-# \mathrm{Roll}_{p}(q)^\top \mathrm{Roll}_{p'}(k) = f_{(\Delta_y \bmod h,\; \Delta_x \bmod w)} \end{gathered}
-# $$ (eq-torus-complete)
-
-# %%
-e, f = torch.eye(h * w)[0], torch.randn(h, w)  # on the sheet of 3 × 4
-q, k = (x.expand(len(positions), -1) for x in (e, f.flatten()))
-score = torus_roll(q, positions, (h, w)) @ torus_roll(k, positions, (h, w)).T
-y, x = (positions - positions[:, None]).unbind(-1)  # of all pairs
-agree("eq-torus-complete", score, f[y % h, x % w])
-
-# %% [markdown]
-# So a torus can also score the diagonal, with one channel for each offset:
+# The score can be any function of the offset: a one in the corner of the query's sheet selects the key's channel at the
+# offset. With one channel for each offset, this includes the diagonal.
 
 # %%
 h, w = len(down), len(right)
@@ -450,7 +333,7 @@ on_torus = keys[:, 0].view(h, w)  # q is one in the corner
 agree(f"the diagonal, on {h} × {w} channels", on_torus, desired)
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-axes-diagonal", "caption": "A desired score over all offsets between two patches, the nearest axial score, and the score of a torus. White is zero, dark red one; the cross marks offset zero."}, "image": {"alt": "Three maps of the score against horizontal and vertical offset. The desired score is a dark diagonal line on a white ground. The best axial score is a pale, almost uniform wash with no line in it. The torus shows exactly the desired line."}}
-fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.5), sharey=True)
+fig, axes = plt.subplots(1, 3, figsize=(6.0, 2.3), sharey=True)
 panels = {"desired": desired, "best two rings": best, "torus": on_torus}
 for axis, (name, values) in zip(axes, panels.items(), strict=True):
     figures.offset_map(values, axis, title=name, limit=1)
@@ -460,13 +343,10 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The middle panel of {numref}`fig-axes-diagonal` is the best that two rings can do; it shows no line.
-#
-# Both have a price. Two rings of 32 channels suffice for every grid up to 16 patches a side
-# {eq}`eq-distinct-offsets`, but express only sums. A torus expresses everything, but 64 channels make a sheet of
-# $8 \times 8$, which distinguishes all offsets only on grids of up to four patches a side {eq}`eq-grid-offsets`.
-# The maps in {doc}`16-lie` show both for a key that fits best at one offset: the score of two rings is a cross, that of a
-# small torus one point, which comes back a sheet farther on.
+# The middle panel of {numref}`fig-axes-diagonal` is the best that two rings can do; it shows no line. The price of the
+# torus is its size. Two rings of 32 channels suffice for every grid up to 16 patches a side {eq}`eq-distinct-offsets`.
+# A torus of 64 channels is a sheet of $8 \times 8$, which distinguishes all offsets only on grids of up to four patches
+# a side {eq}`eq-grid-offsets`.
 #
 # ## RoPE on two axes
 #
@@ -485,32 +365,24 @@ phi = torch.cat((positions[:, :1] * theta, positions[:, 1:] * theta), 1)
 q = torch.randn(1, 1, len(positions), head_dim)
 pairs = torch.view_as_complex(q.unflatten(-1, (2 * m, 2)))
 turned = torch.view_as_real(pairs * torch.exp(1j * phi)).flatten(-2)
-
-# %%
-from rollpe.formulas import rotation_angles
-from rollpe.ring import rotate_pairs
-
 axial = create_encoding("axial-rope", head_dim=head_dim, heads=1).double()
-p, along = positions.double(), torch.block_diag(theta[:, None], theta[:, None])
-library = [rotation_angles(p, along), rotate_pairs(q, phi), axial(q, q, p)[0]]
-agree("eq-axial-rope", library, [phi, turned, turned])
+agree("eq-axial-rope", axial(q, q, positions.double())[0], turned)
 
 # %% [markdown]
-# Its score is a sum as well, as that of every encoding that cuts the channels by axis. {doc}`16-lie` has encodings that
-# do not cut: rotations that learn an oblique direction, and rotations that do not commute.
+# Its score is a sum as well, as that of every encoding that cuts the channels by axis. {doc}`Ch. 16 <16-lie>` has
+# encodings that do not cut.
 #
 # ```{admonition} In short
 # :class: tip
 # - A multiplexed score is the sum of a relative part, in which each wave meets itself, and of cross terms that depend
 #   on absolute positions.
-# - Different speeds bring no new frequencies. They come with more weights and larger logits, so a fair control has
-#   waves of equal speed.
+# - Multiplexing comes with more weights and with logits $W$ times as large. A fair control has waves of equal speed.
 # - One ring for each axis is relative and cheap, but its scores are sums: they cannot single out a line that is not
 #   along an axis.
 # - A torus of channels expresses any function of the offset, with one channel for each offset of the grid.
 # ```
 #
-# ## Exercises
+# ## Exercise
 #
 # ```{exercise}
 # :label: exercise-multiplexed-halfway
@@ -521,8 +393,8 @@ agree("eq-axial-rope", library, [phi, turned, turned])
 # ```{solution} exercise-multiplexed-halfway
 # :class: dropdown
 # Use a cross term alone: $q^{(1)} = e_0$, $k^{(2)} = e_0$, the other two zero. The score is one where
-# $2 p_k \equiv p_q$ modulo $n$, and zero elsewhere. (An odd $p_q$ has a half on the ring, too: $(p_q + n)/2$.)
-# RollPE cannot do it, because the offset to the halfway token is different for every query.
+# $2 p_k \equiv p_q$ modulo $n$, and zero elsewhere. RollPE cannot do it, because the offset to the halfway token is
+# different for every query.
 # ```
 
 # %% tags=["hide-cell"]
@@ -531,27 +403,5 @@ q, k = torch.zeros(2, 2, odd)
 q[0, 0] = k[1, 0] = 1
 p = torch.arange(odd)
 score = multiplexed_roll(q, p) @ multiplexed_roll(k, p).T
-halfway = (2 * p % odd == p[:, None]).double()
-agree("every token attends to one, halfway", score, halfway)
+assert torch.equal(score, (2 * p % odd == p[:, None]).double())
 assert torch.equal(score.argmax(-1)[::2], p[: (odd + 1) // 2])
-
-# %% [markdown]
-# ```{exercise}
-# :label: exercise-axes-raster
-# Why not number the patches in reading order and use one ring? Count the offsets that remain distinct however long the
-# ring is, and name two that collide.
-# ```
-#
-# ```{solution} exercise-axes-raster
-# :class: dropdown
-# The number of a patch is $C y + x$ for $C$ columns, so an offset becomes $C \Delta_y + \Delta_x$. One row down and one
-# column left is then the same as $C - 1$ columns right: the end of a row touches the start of the next. Of
-# $(2R-1)(2C-1)$ offsets $2RC - 1$ are left.
-# ```
-
-# %% tags=["hide-cell"]
-reading_order = columns * every[:, 0] + every[:, 1]
-distinct = len(reading_order.unique())
-print(f"{len(every)} offsets, {distinct} in reading order")
-assert distinct == 2 * rows * columns - 1
-assert columns * 1 + -1 == columns * 0 + (columns - 1)
