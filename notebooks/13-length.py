@@ -13,11 +13,13 @@
 # %% [markdown]
 # # RoPE on longer sequences, and in linear attention
 #
-# {doc}`03-rotary` derives RoPE. This chapter answers three questions of those who use it. How many positions do its
-# frequencies cover? Enough for any text: a geometric progression needs few channels. What happens in texts longer than
-# those of training? Slow pairs turn by angles that the model has never seen; six methods change the frequencies, and
-# xPos changes the scores. Does RoPE work with a cache and with linear attention? It does; in linear attention it must
-# rotate after the feature map.
+# {doc}`Ch. 3 <03-rotary>` derives RoPE. Language models raise three more questions:
+#
+# - **How many positions do its frequencies cover?** As many as any text needs, with few channels.
+# - **What happens in texts longer than those of training?** Slow pairs turn by angles that the model has never seen. Six
+#   methods change the frequencies, and xPos changes the scores.
+# - **Does RoPE work with a cache and with linear attention?** It does. In linear attention it must rotate *after* the
+#   feature map.
 
 # %% tags=["parameters"]
 d: int = 8  # channels of a query, an even number [4..128 step 2]
@@ -30,12 +32,12 @@ import math
 
 import matplotlib.pyplot as plt
 import torch
-from torch.nn.functional import elu, scaled_dot_product_attention
+from torch.nn.functional import elu
 
 from rollpe import formulas
 from rollpe.encodings import create_encoding, frequencies, grid_positions
 from rollpe.encodings.frequencies import geometric
-from rollpe.formulas import feature_attention, rope, similarity_kernel
+from rollpe.formulas import feature_attention, rope
 from rollpe_book import figures
 from rollpe_book.agree import agree, differs, gap
 from rollpe_book.chapters.parameters import begin
@@ -48,10 +50,10 @@ torch.set_default_dtype(torch.float64)
 # %% [markdown]
 # ## How far the waves reach
 #
-# Pair $i$ makes a full turn in $2\pi/\omega_i$ positions, its wavelength. The last pair has the longest:
+# Pair $i$ makes a full turn in $2\pi/\theta_i$ positions, its wavelength. The longest is that of the last pair:
 #
 # $$
-# \frac{2\pi}{\omega_{d/2-1}} = 2\pi \cdot 10000^{(d-2)/d}
+# \frac{2\pi}{\theta_{d/2-1}} = 2\pi \cdot 10000^{(d-2)/d}
 # $$ (eq-longest-wavelength)
 #
 # It stays below $10000 \cdot 2\pi$, which is often given as the longest: with eight channels it is a tenth of that.
@@ -64,80 +66,32 @@ ratios = [longest / formula, library[0] / formula, library[1] / default]
 agree("eq-longest-wavelength", ratios, [1, 1, 1])
 
 # %% [markdown]
-# The frequencies of RoPE and of the sinusoidal code are in *geometric* progression: every wave is slower than the last
-# by the same factor. Those of RollPE are in *arithmetic* progression, $\omega_k = 2\pi k/n$ ({doc}`04-rolling`): every
-# wave is faster than the last by the same amount, and all waves meet again after $n$ positions, one more than twice the
-# number of waves. {numref}`fig-progressions` compares the mean of the cosines, which is the similarity of two codes.
-
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-progressions", "caption": "Similarity of two codes against their distance, for frequencies in geometric progression (top) and in arithmetic progression (bottom), with the same number of waves."}, "image": {"alt": "Two plots against distance from 0 to 64, with dots on integer positions and thin lines through them. Top: the geometric curves start at one, fall unevenly and wiggle without ever settling; the one with more waves is smoother. Bottom: the arithmetic curves are rows of equal spikes of height one, one period apart. All dots in between lie at one level, slightly below zero, and the lines ripple around it; with more waves the spikes are farther apart."}}
-reach = 64
-fine = torch.linspace(0, reach, 20 * reach + 1)
-integers = torch.arange(reach + 1)
-fig, (top, bottom) = plt.subplots(2, 1, figsize=(7.0, 4.4), sharex=True)
-for width, color, thick in ((d, figures.BLUE, 1.8), (4 * d, figures.ORANGE, 1.4)):
-    arithmetic = frequencies.ring(width + 1)[1:]
-    for axis, omega in ((top, geometric(width // 2, base)), (bottom, arithmetic)):
-        curve = similarity_kernel(fine, omega)
-        name = f"{width // 2} waves"
-        axis.plot(
-            fine,
-            curve,
-            color=color,
-            linewidth=0.5 * thick,
-            alpha=0.6,
-            label=f"{name}, between",
-        )
-        axis.plot(
-            integers,
-            similarity_kernel(integers, omega),
-            "o",
-            color=color,
-            markersize=2.5 * thick / 1.4,
-            label=name,
-        )
-top.set(
-    title="geometric: each wave slower by the same factor",
-    ylabel="similarity",
-    ylim=(-0.6, 1.05),
-)
-bottom.set(
-    title="arithmetic: the ring of RollPE",
-    ylabel="similarity",
-    xlabel="distance Δ (positions)",
-    ylim=(-0.6, 1.05),
-)
-for axis in (top, bottom):
-    axis.axhline(0, color=figures.MUTED, linewidth=0.6)
-top.legend(handles=top.lines[1:4:2], loc="lower right", ncols=2)
-plt.close(fig)
-fig
-
-# %% [markdown]
-# The geometric curve has a slope: near positions have similar codes. The arithmetic curve is a spike: at integer
-# distances (the dots) all other positions are equally dissimilar.
-#
-# The geometric family covers more positions. Let the fastest wave turn by one to three radians per token, so that
-# neighbors differ. In an arithmetic progression the ratio of the fastest frequency to the slowest is the number of
-# waves. In a geometric progression of factor two, every further wave doubles that ratio. So a range of $G$ positions
-# needs about $G$ channels in the arithmetic family and about $\log G$ in the geometric one. (A ring that is stretched
-# by a wavelength reaches farther, but blurs neighbors: {doc}`06-continuous`.)
+# Each pair of RoPE is slower than the last by the same *factor*, each wave of a ring faster than the last by the same
+# *amount* ({doc}`Ch. 4 <04-rolling>`). If every pair halves the speed, RoPE covers $G$ positions with about $\log G$
+# channels. A ring needs about $G$:
 
 # %%
 print("channels for a slowest wave of at least this many positions:")
 for reach in (15, 1000, 100_000):
     ring = reach + 1 - reach % 2  # the smallest odd width = period
     pairs = 1 + math.ceil(math.log2(reach / (2 * math.pi)))  # ω = 1, ½, ¼, …
-    print(f"{reach:8,}: {ring:8,} if arithmetic, {2 * pairs:3} if geometric")
+    print(f"{reach:8,}: {ring:8,} on a ring, {2 * pairs:3} in RoPE")
 
 # %% [markdown]
-# For images the arithmetic family is enough: eight patches in a row have offsets from $-7$ to $7$, and a ring of
-# fifteen channels keeps them all apart. {doc}`09-results` compares both families.
-#
+# Far positions need precise angles. In bfloat16 only 513 of the first 1,024 positions differ, and the angle of the fastest
+# pair is wrong by up to two radians. The library computes angles with 32 bits or more.
+
+# %%
+exact = torch.arange(1024, dtype=torch.float32)
+rounded = exact.to(torch.bfloat16)
+assert len(rounded.unique()) == 513 and gap(rounded.float(), exact) == 2
+
+# %% [markdown]
 # ## Longer sequences
 #
 # In a window $s$ times as long as the $N$ tokens of training, slow pairs turn by angles that the model has never
 # seen. *Position interpolation* {cite}`chen2023extending` divides all positions by $s$. The angles are known again,
-# but neighbors are now closer together in every pair. *NTK-aware scaling* {cite}`bloc2023ntk` raises the base
+# but neighbors move closer together in every pair. *NTK-aware scaling* {cite}`bloc2023ntk` raises the base
 # instead. The fastest pair keeps its speed, and only the slowest is divided by $s$:
 #
 # $$
@@ -157,8 +111,9 @@ agree("eq-ntk", frequencies.ntk(other, 3), other * 3 ** (-i[:4] / 3))
 
 # %% [markdown]
 # YaRN {cite}`peng2024yarn` counts turns. Pairs that make more than $32$ of them in $N$ tokens keep their speed,
-# pairs that make less than $1$ are divided by $s$, and a share $u_i$ leads from one to the other. A factor on
-# queries and keys sharpens the weights:
+# pairs that make less than $1$ are divided by $s$, and the share $u_i$ leads from one to the other. A factor on queries
+# and keys sharpens the attention weights. (In the text of its paper $u_i$ falls with the turns, in its program with $i$, as
+# here.)
 #
 # $$
 # \begin{gathered} \theta_i \mapsto \theta'_i = u_i \theta_i + (1 - u_i) \, \theta_i / s, \\
@@ -167,8 +122,6 @@ agree("eq-ntk", frequencies.ntk(other, 3), other * 3 ** (-i[:4] / 3))
 # b = \Bigl\lceil \frac{d \ln (N / 2\pi)}{2 \ln 10000} \Bigr\rceil, \\
 # R'_p = (0.1 \ln s + 1) \operatorname{diag}\bigl( R(p\,\theta'_0), R(p\,\theta'_1), \dots \bigr) \end{gathered}
 # $$ (eq-yarn)
-#
-# (The text of the YaRN paper lets $u_i$ fall with the number of turns, its program with $i$, as here.)
 
 
 # %%
@@ -192,8 +145,8 @@ found = [frequencies.yarn(known, s, trained), frequencies.yarn_temperature(s)]
 agree("eq-yarn", found, [yarn, 0.1 * math.log(s) + 1])
 
 # %% [markdown]
-# The Llama models for long texts {cite}`grattafiori2024llama` let the share fall with the number of turns, from $4$
-# to $1$, and have no factor on queries and keys:
+# The Llama models for long texts {cite}`grattafiori2024llama` let the share fall with the number of turns, from $4$ to
+# $1$, and leave out the factor:
 #
 # $$
 # \begin{gathered} \theta_i \mapsto u_i \theta_i + (1 - u_i) \, \theta_i / s, \\
@@ -214,8 +167,7 @@ agree("eq-llama3", found, slow_down(small, llama3_share(small, 500), 3))
 
 # %% [markdown]
 # Two more methods depend on the length $L$ of the text, its largest position plus one. *Dynamic* scaling
-# {cite}`emozilla2023dynamic` raises the base as NTK-aware scaling does, but only for $L > N$ and more for longer
-# texts:
+# {cite}`emozilla2023dynamic` is NTK-aware scaling that begins at $L > N$ and grows with the text:
 #
 # $$
 # 10000 \mapsto 10000 \, s_L^{d/(d-2)}, \qquad s_L = \max\bigl( 1, \, s L / N - (s - 1) \bigr)
@@ -235,8 +187,8 @@ found = frequencies.dynamic(50.0 ** (-2 * i / wide), s, trained)(torch.tensor(30
 agree("eq-dynamic", found, dynamically(3000, 50.0))
 
 # %% [markdown]
-# LongRoPE {cite}`ding2024longrope` divides every frequency by a number of its own, found by search. There is one
-# list for texts of up to $N$ tokens and one for longer texts, and Phi-3 has a factor on queries and keys, too:
+# LongRoPE {cite}`ding2024longrope` searches a divisor for each frequency, in one list for texts of up to $N$ tokens and
+# another for longer ones. Phi-3 adds a factor on queries and keys:
 #
 # $$
 # \begin{gathered} \theta_i \mapsto \theta'_i = \theta_i / \mu_i, \qquad
@@ -244,9 +196,6 @@ agree("eq-dynamic", found, dynamically(3000, 50.0))
 # R'_p = \sqrt{1 + \ln s / \ln N} \, \operatorname{diag}\bigl( R(p\,\theta'_0), R(p\,\theta'_1), \dots \bigr)
 # \end{gathered}
 # $$ (eq-longrope)
-#
-# In these two, a score depends on the length of the text as well. A key in a cache keeps the frequencies of the
-# length at which it was rotated.
 
 # %%
 short, long = 1 + i / 100, 1 + i / 8  # two lists, made up
@@ -257,20 +206,34 @@ factor = math.sqrt(1 + math.log(s) / math.log(trained))
 agree("eq-longrope", frequencies.longrope_temperature(s, trained), factor)
 
 # %% [markdown]
-# xPos {cite}`sun2023length` changes the training. Queries are multiplied by $\zeta_i^{m/512}$ and keys by
-# $\zeta_i^{-n/512}$, so the score depends on the offset $\Delta = n - m$ and fades into the past, fast pairs first:
+# {numref}`fig-slowed` compares four of them. YaRN and Llama 3 leave the fast pairs as they are.
+
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-slowed", "caption": "Speed of each pair in a text four times as long as in training, relative to RoPE: 64 pairs, base 10,000, 2,048 tokens of training."}, "image": {"alt": "Four lines over the index of the pair. Interpolation is a level line at a quarter. NTK-aware scaling falls evenly from one to a quarter. YaRN stays at one for the first quarter of the pairs, Llama 3 for the first half. Both fall to a quarter at two thirds and stay there."}}
+fig, ax = plt.subplots(figsize=(6.0, 3.0))
+ways = {"interpolation": known / s, "NTK-aware": ntk, "YaRN": yarn}
+for name, changed in (ways | {"Llama 3": llama3}).items():
+    style = "--" if name == "Llama 3" else "-"
+    ax.plot(i, changed / known, style, label=name)
+ax.set(xlabel="pair i", ylabel="speed, relative to RoPE", ylim=(0, 1.05))
+ax.legend()
+plt.close(fig)
+fig
+
+# %% [markdown]
+# xPos {cite}`sun2023length` changes the training instead. Queries are multiplied by $\zeta_i^{p_q/512}$ and keys by
+# $\zeta_i^{-p_k/512}$, so the score fades into the past, fast pairs first. It depends on $\Delta = p_k - p_q$ alone:
 #
 # $$
 # \operatorname{Re} \sum_i \bar q_i k_i \, e^{\mathrm{i} \theta_i \Delta} \, \zeta_i^{-\Delta/512}, \qquad
 # \zeta_i = \frac{2i/d + 0.4}{1.4}
 # $$ (eq-xpos)
 #
-# Towards later keys the factor grows, so xPos is for causal attention.
+# Towards later keys the factor grows: xPos is for causal attention.
 
 # %%
 theta = geometric(d // 2, base)
 p = torch.arange(tokens)
-Delta = (p - p[:, None])[..., None]  # n − m
+Delta = (p - p[:, None])[..., None]  # p_k − p_q
 (q, k), v = torch.randn(2, tokens, d), torch.randn(tokens, d + 1)
 z_q, z_k = (torch.complex(x[:, 0::2], x[:, 1::2]) for x in (q, k))
 zeta = (2 * torch.arange(d // 2) / d + 0.4) / 1.4
@@ -283,7 +246,7 @@ def faded(Delta):
 
 # %%
 found = []
-for places in (p, p / 3 - 1):  # the second lie between tokens, too
+for places in (p, p / 3 - 1):  # the second lie between tokens
     queries = formulas.xpos(q, places, theta, zeta, 512)
     keys = formulas.xpos(k, places, theta, zeta, 512, keys=True)
     found.append(queries @ keys.T)
@@ -291,74 +254,27 @@ agree("eq-xpos", found, [faded(Delta), faded(Delta / 3)], tolerance=1e-11)
 agree("eq-xpos", formulas.xpos_scales(d // 2), zeta)
 
 # %% [markdown]
-# The library has xPos as `xpos`, and the other methods as functions that return a table of frequencies for `rope`. Interpolation slows all pairs down alike.
-# The others leave the fastest pair as it is; YaRN and Llama 3 leave many pairs as they are:
-
-# %%
-ways = {"interpolation": known / s, "NTK-aware": ntk, "YaRN": yarn}
-for name, changed in (ways | {"Llama 3.1": llama3, "dynamic": dynamic}).items():
-    speeds = f"pair 0: {changed[0]:.2f} of its speed, pair {wide // 2 - 1}:"
-    kept = (changed == known).sum()
-    print(f"{name:14} {speeds} {changed[-1] / known[-1]:.2f}, unchanged: {kept}")
-
-# %% tags=["hide-input"]
-places, L = grid_positions(tokens), torch.tensor(tokens)
-half = tokens // 2  # as if trained on texts half as long
-lists = [1.0] * (d // 2), [1.0 + j for j in range(d // 2)]
-slowed = {
-    "ntk": (frequencies.ntk(theta, s), 1),
-    "yarn": (frequencies.yarn(theta, s, trained), frequencies.yarn_temperature(s)),
-    "llama3": (frequencies.llama3(theta, s, trained), 1),
-    "dynamic": (frequencies.dynamic(theta, s, half), 1),
-    "longrope": (frequencies.longrope(theta, half, *lists), 1.2),
-}
-
-
-def library_scores(name, **options):
-    encoding = create_encoding(name, head_dim=d, heads=1, axes=1, **options)
-    turned_q, turned_k = encoding(q[None, None], k[None, None], places)
-    return (turned_q @ turned_k.mT)[0, 0]
-
-
-# %% tags=["hide-input"]
-for name, (table, factor) in slowed.items():
-    changed = table(L.double()) if callable(table) else table
-    wanted = factor**2 * rope(q, p, changed) @ rope(k, p, changed).T
-    found = library_scores("rope", frequencies=table, temperature=factor)
-    agree(f"the library's rope, {name}", found, wanted, tolerance=1e-10)
-agree(
-    "the library's xpos",
-    library_scores("xpos", base=base),
-    faded(Delta),
-    tolerance=1e-10,
-)
-
-# %% [markdown]
 # ## Different matrices for queries and keys
 #
-# {prf:ref}`thm-relative` multiplies queries and keys by the same matrices. With two matrices, $D(p)$ for queries and
-# $E(p')$ for keys, the same argument gives an invertible matrix $H$ in place of the orthogonal one:
+# {prf:ref}`thm-relative` multiplies queries and keys by the same matrices. With two matrices, $D(p_q)$ for queries and
+# $E(p_k)$ for keys, the same argument gives an invertible matrix $H$ in place of the orthogonal one:
 #
 # $$
-# D(p)^\top E(p') \text{ depends on } p' - p \text{ alone} \iff D(p)^\top E(p') = M H^{p' - p}
+# \begin{gathered} D(p_q)^\top E(p_k) \text{ depends on } p_k - p_q \text{ alone} \\
+# \iff D(p_q)^\top E(p_k) = M H^{p_k - p_q} \end{gathered}
 # $$ (eq-two-maps)
 #
-# This covers the decay of xPos and the bias of ALiBi. In xPos {cite}`sun2023length` the matrix $H$ is a rotation times a growth. In ALiBi
-# {cite}`press2022train` it is a shear on one more pair of channels,
-# $\bigl[ \begin{smallmatrix} 1 & 1 \\ 0 & 1 \end{smallmatrix} \bigr]$ between $(1, 0)$ and $(0, r)$, because ALiBi has
-# earlier keys only, $\Delta \le 0$.
+# This covers the decay of xPos, where $H$ is a rotation times a growth, and the bias of ALiBi {cite}`press2022train`, where it
+# is a shear on one more pair of channels.
 
 # %%
 power, inverse = torch.linalg.matrix_power, torch.linalg.inv
 B, H, M = torch.matrix_exp(torch.randn(3, 4, 4) / 4)  # all three invertible
 D = [(M @ power(H, -p) @ inverse(B)).T for p in range(5)]
 E = [B @ power(H, p) for p in range(5)]
-pairs = [(m, n) for m in range(5) for n in range(5)]
-found = [D[m].T @ E[n] for m, n in pairs]
-agree("eq-two-maps", found, [M @ power(H, n - m) for m, n in pairs], 1e-10)
-
-# %% [markdown]
-# In the library's xPos $M$ is the identity. Its ALiBi has the slope $r = 2^{-8}$ if there is one head:
+pairs = [(a, b) for a in range(5) for b in range(5)]  # p_q and p_k
+found = [D[a].T @ E[b] for a, b in pairs]
+agree("eq-two-maps", found, [M @ power(H, b - a) for a, b in pairs], 1e-10)
 
 # %% tags=["hide-input"]
 xpos = create_encoding("xpos", head_dim=d, heads=1, axes=1, base=base)
@@ -366,56 +282,25 @@ unit = torch.eye(d)[:, None, None].expand(d, 1, 5, d)  # each channel, at five p
 D = xpos.encode(unit, grid_positions(5))[:, 0].unbind(1)
 E = xpos.encode_keys(unit, grid_positions(5))[:, 0].unbind(1)
 H = formulas.rotation_matrix(theta) * zeta.repeat_interleave(2) ** (-1 / 512)
-found = [D[m] @ E[n].T for m, n in pairs]  # their rows are channels: D(m)ᵀ E(n)
-agree("eq-two-maps", found, [power(H, n - m) for m, n in pairs], 1e-11)
+found = [D[a] @ E[b].T for a, b in pairs]  # their rows are channels
+agree("eq-two-maps", found, [power(H, b - a) for a, b in pairs], 1e-11)
 
-# %% tags=["hide-input"]
 shear = torch.tensor([[1.0, 1.0], [0.0, 1.0]])
 alibi = create_encoding("alibi", head_dim=d, heads=1, axes=1).double()
 silent = torch.zeros(1, 1, tokens, d)
 bias = alibi.scores(silent, silent, grid_positions(tokens))[0, 0, -1]  # last query
-end = torch.tensor([0.0, 2.0**-8])
+end = torch.tensor([0.0, 2.0**-8])  # the slope of a single head
 agree("eq-two-maps", bias, [power(shear, Δ)[0] @ end for Δ in range(1 - tokens, 1)])
-
-# %% [markdown]
-# ## Angles need 32 bits
-#
-# Far positions also need precise angles. The library computes them with 32 bits or more and returns the type of its
-# input. A program that multiplies a query of 16 bits by cosines of 32 bits gets 32 bits back, while the values still
-# have 16, and PyTorch's fused attention refuses the mixture. Computing the angles in 16 bits would be worse
-# ({ref}`exercise-rotary-half`).
-
-# %%
-library = create_encoding("rope", head_dim=d, heads=1, axes=1, base=base)
-narrow = q[None, None].to(torch.bfloat16)  # one image, one head
-careless = narrow * torch.ones(d, dtype=torch.float32)  # cosines of 32 bits
-ours = library.encode(narrow, grid_positions(tokens))
-for name, turned in (("careless", careless), ("library", ours)):
-    try:
-        scaled_dot_product_attention(turned, turned, narrow)
-        fate = "accepted"
-    except RuntimeError:
-        fate = "refused"
-    print(f"{name:8} {narrow.dtype} becomes {turned.dtype}: {fate}")
-assert ours.dtype == narrow.dtype != careless.dtype
-
-# %%
-exact = library.encode(q[None, None], grid_positions(tokens))[0, 0]
-agree("the library's rope", exact, rope(q, p, theta))
 
 # %% [markdown]
 # ## A cache of rotated keys
 #
-# A language model that generates one token at a time keeps the keys and values of all earlier tokens in a cache. A key
-# is rotated by its own position, once, and can be stored like that. When token $t$ arrives, only its own query and key
-# are rotated, by $R_t$:
+# A language model that generates text keeps earlier keys and values in a cache. A key is rotated once, by its own position,
+# and stored like that. When token $t$ arrives, only its own query and key are rotated, by $R_t$:
 #
 # $$
 # y_t = \sum_{j \le t} \operatorname{softmax}_j\!\left( \frac{(R_t q_t)^\top (R_j k_j)}{\sqrt{d}} \right) v_j
 # $$ (eq-cache-rope)
-#
-# Shaw's encoding works with a cache, too ({doc}`14-buckets`): it stores the plain key and looks up the offset. RoPE
-# stores the rotated key and looks up nothing.
 
 # %%
 cache, results = torch.empty(0, d), []
@@ -435,11 +320,8 @@ agree("eq-cache-rope", [torch.stack(results), decoded], [full, full])
 # %% [markdown]
 # ## Linear attention
 #
-# Softmax attention compares every query with every key. *Linear* attention
-# {cite}`katharopoulos2020transformers` replaces the exponential of a dot product by a dot product of positive
-# features, so that keys and values can be summed once for all queries. (Linformer {cite}`wang2020linformer` has linear
-# cost for another reason: it mixes the keys of all positions into a few, which no longer have positions.) The usual
-# feature acts on each channel: it is $x + 1$ for positive $x$, and $e^x$ otherwise.
+# *Linear* attention {cite}`katharopoulos2020transformers` replaces the exponential of a dot product by a dot product of
+# positive features, so that keys and values are summed once for all queries:
 #
 # $$
 # \begin{gathered} y_i = \frac{\phi(q_i)^\top \sum_j \phi(k_j) v_j^\top}{\phi(q_i)^\top \sum_j \phi(k_j)}, \\
@@ -464,19 +346,16 @@ features = [phi(q), formulas.elu_feature(q)]
 agree("eq-linear-attention", features, [elu(q) + 1, elu(q) + 1])
 
 # %% [markdown]
-# RoPE fits linear attention, because it rotates each token by itself. The rotation must not go inside, $\phi(R_m q)$.
-# With this $\phi$ the score is then no longer relative, because $\phi$ treats the axes of the plane differently from
-# all other directions:
+# RoPE rotates each token by itself, so it fits. But with a rotation inside, $\phi(R_p q)$, the score is not relative,
+# because $\phi$ treats the axes of the plane differently from other directions:
 #
 # $$
-# \begin{aligned} & \phi(R_{m+s}\, q)^\top \phi(R_{n+s}\, k) \\
-# & \quad \neq \phi(R_m q)^\top \phi(R_n k) \end{aligned}
+# \begin{aligned} & \phi(R_{p_q+s}\, q)^\top \phi(R_{p_k+s}\, k) \\
+# & \quad \neq \phi(R_{p_q} q)^\top \phi(R_{p_k} k) \end{aligned}
 # $$ (eq-linear-rope-printed)
 #
-# By hand, take $q = (2, 1)$, $k = (1, 3)$ and quarter turns, both at position $0$: $\phi(q) = (3, 2)$ and
-# $\phi(k) = (2, 4)$, with the product $14$. Move both to position $2$, half a turn: $\phi(-2, -1) = (e^{-2},
-# e^{-1})$ and $\phi(-1, -3) = (e^{-1}, e^{-3})$. Now the product is less than a tenth, $e^{-3} + e^{-4}$. The
-# offset is $0$ in both cases.
+# By hand: at position $0$, $q = (2, 1)$ and $k = (1, 3)$ have $\phi(q)^\top \phi(k) = 3 \cdot 2 + 2 \cdot 4$. Half a turn
+# later the product is $e^{-3} + e^{-4}$.
 
 # %%
 quarter = torch.tensor([math.pi / 2])
@@ -487,17 +366,17 @@ def inside(x, p, theta):
     return phi(rope(x, p, theta))
 
 
-by_hand = [inside(two, torch.tensor([m, m]), quarter).prod(dim=0).sum() for m in (0, 2)]
-agree("by hand", by_hand, [14, math.exp(-3) + math.exp(-4)])
+products = [inside(two, torch.tensor([p, p]), quarter).prod(0).sum() for p in (0, 2)]
+assert gap(products, [14, math.exp(-3) + math.exp(-4)]) < 1e-12
 here, moved = (inside(q, p + s, theta) @ inside(k, p + s, theta).T for s in (0, 3))
 differs("eq-linear-rope-printed", moved, here, least=0.01)
 
 # %% [markdown]
-# The paper of RoPE rotates *after* $\phi$ {cite}`su2024roformer`, in its equation 19. Then the score is relative, by
+# The paper of RoPE rotates *after* $\phi$ {cite}`su2024roformer`. Then the score is relative, by
 # {prf:ref}`thm-rope-relative` with $\phi(q)$ in place of $q$:
 #
 # $$
-# \bigl( R_m \phi(q) \bigr)^\top R_n \phi(k) = \phi(q)^\top R_{n-m} \, \phi(k)
+# \bigl( R_{p_q} \phi(q) \bigr)^\top R_{p_k} \phi(k) = \phi(q)^\top R_{p_k - p_q} \, \phi(k)
 # $$ (eq-linear-rope)
 
 
@@ -507,18 +386,13 @@ def after(s):
 
 
 f, g = (torch.view_as_complex(phi(x).view(tokens, -1, 2)) for x in (q, k))
-turned = f.conj()[:, None] * g * torch.exp(1j * theta * Delta)  # by R_(n−m)
+turned = f.conj()[:, None] * g * torch.exp(1j * theta * Delta)  # by R_(p_k − p_q)
 wanted = turned.sum(dim=-1).real
 agree("eq-linear-rope", [after(0), after(3.5)], [wanted, wanted], 1e-11)
 
 # %% [markdown]
-# With other features the rotation may go inside. Those of Performer {cite}`choromanski2021performer` are random,
-# $e^{w^\top x - \|x\|^2/2}$ with a normal $w$ for each, and the product of two is $e^{q^\top k}$ on average. So with
-# many features the score is close to relative.
-#
-# Rotating after $\phi$ has a cost: the dot product of rotated features can be negative, and so can a weight. The
-# denominator could then be zero. The paper of RoPE does not rotate it, which keeps it positive, but then the weights
-# no longer add up to one.
+# A product of rotated features can be negative. The paper of RoPE therefore does not rotate the denominator, and the
+# weights of a row no longer add up to one:
 
 # %%
 weights = after(0) / pairs.sum(dim=1, keepdim=True)
@@ -527,11 +401,14 @@ agree("eq-linear-rope", moved, [weights @ v, weights @ v], 1e-10)
 sums = weights.sum(dim=1)
 print(f"weights of a row add up to {sums.min():.2f} … {sums.max():.2f}")
 
-# %%
 equal = rope(phi(torch.ones(2, 2)), torch.tensor([0, 2]), quarter)
-print(f"(2, 2) with itself, half a turn apart: {equal[0] @ equal[1]:.0f}")
-assert equal[0] @ equal[1] < 0
+assert equal[0] @ equal[1] < 0  # a token and its like, half a turn apart
 
+# %% [markdown]
+# With the random features of Performer {cite}`choromanski2021performer`, $e^{w^\top x - \|x\|^2/2}$ with normal $w$, the
+# rotation may go inside: their product is $e^{q^\top k}$ on average.
+
+# %% tags=["hide-input"]
 normal = torch.randn(200_000, 2, generator=torch.Generator().manual_seed(seed))
 for place in (0, 2):
     x = rope(two / 4, torch.full((2,), place), quarter)  # short: fewer features
@@ -539,37 +416,3 @@ for place in (0, 2):
     mean, wanted = (fq * fk).mean().item(), math.exp(two[0] @ two[1] / 16)
     print(f"Performer, both at position {place}: {mean:.2f} of {wanted:.2f}")
     assert abs(mean / wanted - 1) < 0.03
-
-# %% [markdown]
-# ```{admonition} In short
-# :class: tip
-# - Geometric frequencies cover many positions with few channels; arithmetic ones cover as many as there are channels.
-# - For longer texts, position interpolation slows all pairs down, and NTK-aware scaling, YaRN, Llama 3 and dynamic
-#   scaling mostly the slow ones. LongRoPE searches a factor for each pair.
-# - xPos lets scores fade into the past.
-# - A cache may hold rotated keys, {eq}`eq-cache-rope`.
-# - In linear attention with the usual feature map, rotate after it, {eq}`eq-linear-rope`.
-# ```
-#
-# ## Exercises
-#
-# ```{exercise}
-# :label: exercise-rotary-half
-# The format bfloat16 keeps eight binary digits. Compute the angles of the fastest pair in it, for positions below
-# 1024. How many of the positions are still different, and how large is the error of the angle?
-# ```
-#
-# ```{solution} exercise-rotary-half
-# :class: dropdown
-# Integers are exact up to 256. From there to 512 every second one exists, and from 512 to 1024 every
-# fourth, so $256 + 128 + 128$ positions are left, and one more because 1023 is rounded up to 1024. The largest
-# error is two positions, two radians at $\theta_0 = 1$: almost a third of a turn.
-# ```
-
-# %% tags=["hide-cell"]
-exact = torch.arange(1024, dtype=torch.float32)
-rounded = exact.to(torch.bfloat16)
-print(f"different positions: {len(rounded.unique())} of {len(exact)}")
-print(f"largest error of the fastest angle: {gap(rounded.float(), exact):.1f} radians")
-assert len(rounded.unique()) == 256 + 128 + 128 + 1
-assert gap(rounded.float(), exact) == 2
