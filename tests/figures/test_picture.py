@@ -156,20 +156,23 @@ def beyond():
         return cell(name)[:80].std() < 1e-9 and cell(name)[-80:].std() < 1e-9
 
     assert which(level) == {"none", "learned", "shaw"}
+    changing = [cell("t5-bias", trained=built).diff().abs() > 1e-9 for built in (32, 64, 128)]
+    assert all((each.nonzero()[[0, -1], 0] - 124).tolist() == [-91, 90] for each in changing), "then constant"
     assert (cell("alibi").diff()[124:] < 0).all() and (cell("alibi").diff()[:124] > 0).all()
 
 
 @answer("Which prefers near keys, whatever the contents?")
 def near():
-    def prefers_near(name, content):
-        curve = cell(name, content=content)
-        near_keys = curve[124 - 30 : 124 + 31].clamp(-picture.LIMIT, picture.LIMIT).mean()
-        far = torch.cat((curve[:60], curve[-60:])).clamp(-picture.LIMIT, picture.LIMIT).mean()
-        return near_keys > far + 1
+    def lead(name, content):
+        curve = cell(name, content=content).clamp(-picture.LIMIT, picture.LIMIT)
+        return curve[124 - 30 : 124 + 31].mean() - torch.cat((curve[:60], curve[-60:])).mean()
 
-    all_three = which(lambda name: all(prefers_near(name, content) for content in picture.CONTENTS))
-    assert all_three == {"alibi"}
-    assert prefers_near("rope", "kernel") and not prefers_near("rope", "one")
+    def least(name):
+        return min(lead(name, content) for content in picture.CONTENTS)
+
+    assert which(lambda name: least(name) > 1) == {"alibi"}
+    assert which(lambda name: least(name) > 0.3) == {"alibi", "sinusoidal"}
+    assert lead("rope", "kernel") > 1 and abs(lead("rope", "one")) < 0.1
 
 
 @answer("What does the base do to RoPE?")
@@ -188,16 +191,30 @@ def sides():
     assert {"rope", "roll", "roll-twin", "twisted-roll"} < mirrored and "shaw" not in mirrored
 
 
-@answer("In an image, which see rows and columns, and which a spot?")
+@answer("In an image, which draw a cross, and which dots?")
 def spots():
-    for name in ("axial-rope", "roll", "twisted-roll"):
-        at = cell(name, "image", "kernel")
-        assert at[10].mean() > at.mean() and at[:, 10].mean() > at.mean()
-        assert (at[10] + at[:, 10:11] - at[10, 10]).allclose(at, atol=1e-6), "a sum over axes"
-    sheet = cell("torus-roll", "image", "kernel")
-    assert sheet[10, 10] == sheet.max() and sheet[10].mean() < sheet[10, 10] - 1
-    assert not (sheet[10] + sheet[:, 10:11] - sheet[10, 10]).allclose(sheet, atol=1)
-    assert sheet[10, 18] == pytest.approx(sheet[10, 10].item()), "again after eight places"
+    at = {name: cell(name, "image", "kernel") for name in picture.shown("image")}
+
+    def cross(name):
+        """All keys in the row and the column of the query get more than an equal share, few others do."""
+        more = at[name] > 0
+        others = more[torch.arange(21) != 10][:, torch.arange(21) != 10]
+        return more[10].all() and more[:, 10].all() and others.double().mean() < 0.05
+
+    def is_sum(name):
+        return (at[name][10] + at[name][:, 10:11] - at[name][10, 10]).allclose(at[name], atol=1e-6)
+
+    crosses = {"roll", "roll-twin", "continuous-roll", "twisted-roll"}
+    assert which(cross, "image") == crosses
+    assert all(map(is_sum, crosses | {"axial-rope", "uniform-rope"})) and not is_sum("torus-roll")
+    wide = at["axial-rope"]
+    assert wide[10, 10] == wide.max() and (wide[9:12, 9:12] > 0).all(), "a spot"
+    again, sheet = at["uniform-rope"], at["torus-roll"]
+    for drawn in (again, sheet):
+        peaks = (drawn > drawn.max() - 1e-6).nonzero() - 10
+        assert peaks.tolist() == [[y, x] for y in (-8, 0, 8) for x in (-8, 0, 8)]
+    beside = [sheet[9, 10], sheet[11, 10], sheet[10, 9], sheet[10, 11]]
+    assert max(beside) < 0 and (again[9:12, 9:12] > 0).all(), "dots, and spots"
 
 
 @pytest.mark.parametrize("question", ANSWERS)
