@@ -18,7 +18,7 @@ from shared import DISPLAYED, ROOT
 
 def test_every_equation_of_the_book_has_a_place():
     assert pages_of_equations(ROOT) == {label: page for page, _, label in DISPLAYED}
-    assert len(DISPLAYED) >= 170
+    assert len(DISPLAYED) > 100
 
 
 def test_a_line_of_each_word_is_read_and_the_largest_error_of_a_label_counts(capsys):

@@ -86,6 +86,43 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
     return figure, f"Two panels of dots, printed and measured accuracy. Measured: {', '.join(said)} %."
 
 
+TABLES = {
+    "digits": {
+        "RoPE": "quick-why@learning_rate=0.002/axial-rope",
+        "table, every block": "quick-why@learning_rate=0.004/learned@every_block=true",
+        "table at 1": "quick-why@learning_rate=0.001/learned@std=1.0",
+        "table at 0.02": "quick-why@learning_rate=0.004/learned",
+    },
+    "CIFAR-100, ViT-S": {
+        "RoPE": "short@learning_rate=0.0005/axial-rope",
+        "table, every block": "short@learning_rate=0.0005/learned@every_block=true",
+        "table at 0.5": "short@learning_rate=0.0005/learned@std=0.5",
+        "table at 0.02": "short@learning_rate=0.0005/learned",
+    },
+}
+
+
+def draw_table(root: Path) -> tuple[Figure, str]:
+    """A learned table by its size at the start, and before every block, beside RoPE."""
+    runs = list(read_records(root / RECORDS[0]))
+    figure = Figure(figsize=(4.3, 3.8), layout="constrained")
+    said = []
+    for data, ax in zip(TABLES, figure.subplots(2, 1), strict=True):
+        for y, (name, arm) in enumerate(TABLES[data].items()):
+            scores = [run.score for run in runs if run.run_id.arm == arm]
+            color = figures.color_of("axial-rope" if name == "RoPE" else "learned")
+            ax.plot(scores, [y] * len(scores), "o", color=color, markersize=4, label=name)
+            if scores:
+                said.append(f"{data}, {name} {sum(scores) / len(scores):.1f}")
+        figures.name_rows(ax, list(TABLES[data]))
+        ax.set_ylim(len(TABLES[data]) - 0.5, -0.5)
+        ax.set_title(data)
+    ax.set_xlabel("accuracy (%)")
+    arms = [arm for of_data in TABLES.values() for arm in of_data.values()]
+    figures.drawn_from(figure, [run for run in runs if run.run_id.arm in arms])
+    return figure, f"Two panels of dots. Means in percent: {'; '.join(said)}."
+
+
 def draw_curves(root: Path, recipe: str) -> tuple[Figure, str]:
     """Learning curves of a recipe: RollPE, its twin, and the encodings of Table 1."""
     runs = [
@@ -103,6 +140,7 @@ def draw_curves(root: Path, recipe: str) -> tuple[Figure, str]:
 DRAWINGS: dict[str, Callable[[Path], tuple[Figure, str]]] = {
     "map": draw_map,
     "accuracies": draw_accuracies,
+    "table": draw_table,
     **{f"curves-{name}": partial(draw_curves, recipe=name) for name in ("quick", "mini", "short")},
 }
 
