@@ -115,7 +115,7 @@ agree("eq-ring-frequencies", [turns, frequencies.ring(n, 2.5)], [both, omega / 2
 # \Bigl[ \tfrac{1}{\sqrt n} \Bigr] \Bigl[ \tfrac{(-1)^i}{\sqrt n} \Bigr]_{n \text{ even}}, \qquad Q^\top Q = I \end{gathered}
 # $$ (eq-real-basis)
 #
-# In this basis a roll consists of rotations in planes and one or two single channels:
+# In this basis a roll rotates planes and leaves one or two single channels:
 #
 # $$
 # \begin{aligned} Q^\top S^p Q = {} & \bigoplus_{k=1}^{\lfloor (n-1)/2 \rfloor} \begin{bmatrix} \cos \omega_k p & -\sin \omega_k p \\ \sin \omega_k p & \cos \omega_k p \end{bmatrix} \\
@@ -170,7 +170,7 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The right panel of {numref}`fig-two-bases` is a matrix of RoPE, except for the single channels in the last corner.
+# The right panel of {numref}`fig-two-bases` is a matrix of RoPE, except for the single channels.
 #
 # The score is a sum of waves as well. Query and key set their strength and phase, the ring sets how fast they oscillate
 # with the offset $\Delta$ ($m$ numbers the waves, because $k$ is the key):
@@ -265,8 +265,8 @@ agree("eq-theorem", [q_turned @ k_turned.T, fewer], [scores, scores])
 # %% [markdown]
 # ## One sign
 #
-# Half a step of an even ring does not exist: a single reflection has no real square root, because the square of a real
-# determinant is not negative. On two channels a step is the exchange $(x, y) \mapsto (y, x)$. Reverse one sign:
+# An even ring has no half step: a single reflection has no real square root, because the square of a real determinant is
+# not negative. On two channels a step is the exchange $(x, y) \mapsto (y, x)$. Reverse one sign:
 # $(x, y) \mapsto (y, -x)$ is a quarter turn, and its half is an eighth of a turn.
 #
 # On every even ring, let the channel that comes around return with its sign reversed (signal processing: the negacyclic
@@ -424,7 +424,6 @@ agree("eq-relative-form", [U.T @ U, W.T @ W], [torch.eye(n)] * 2, 1e-10)
 # In scores $U$ cancels, and $P$ can be moved into the weights of queries and keys. The matrix $W$ remains: in a suitable
 # basis, rotations in planes and single channels with the factor 1 or $-1$ (angle 0 or $\pi$). Therefore **a multiplicative
 # encoding is relative if and only if it is a list of angles** from 0 to $\pi$. RollPE and RoPE are two such lists.
-# Different matrices for queries and keys allow decay and biases, {eq}`eq-two-maps`.
 #
 # Query and key choose one function $\Delta \mapsto q^\top W^\Delta k$ among the combinations of the $\mu^\Delta$, where
 # $\mu$ are the eigenvalues of $W$:
@@ -433,8 +432,8 @@ agree("eq-relative-form", [U.T @ U, W.T @ W], [torch.eye(n)] * 2, 1e-10)
 # \dim \operatorname{span} \bigl\{ \Delta \mapsto q^\top W^\Delta k \bigr\} = \#\{\text{eigenvalues of } W \text{, each counted once}\} \le n
 # $$ (eq-span)
 #
-# Functions modulo $n$ are the combinations for the $n$-th roots of unity. With $n$ channels only the ring has all of
-# these eigenvalues, so only the ring expresses every function modulo $n$.
+# Functions modulo $n$ are the combinations for the $n$-th roots of unity, so on $n$ channels only the ring expresses all
+# of them.
 
 
 # %%
@@ -495,9 +494,8 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# By the periods on the upper axis of {numref}`fig-spectra`, RoPE has a few waves that separate neighbors and many that
-# barely change across an image; base 100 leaves fewer. All waves of RollPE fit on the ring. A larger $\lambda$ slows
-# them ({numref}`wave-circle`).
+# In {numref}`fig-spectra` RoPE has a few waves that separate neighbors and many that barely change across an image; base
+# 100 leaves fewer. All waves of RollPE fit on the ring. A larger $\lambda$ slows them ({numref}`wave-circle`).
 #
 # ```{wave} circle
 # :name: wave-circle
@@ -508,25 +506,24 @@ fig
 #
 # ```{admonition} In short
 # :class: tip
-# - In the Fourier basis a roll rotates planes. An even ring needs one more channel and integer positions,
-#   {prf:ref}`thm-rope`, or one changed sign, {prf:ref}`thm-twist`.
-# - A multiplicative encoding is relative if and only if it is a list of angles, {prf:ref}`thm-relative`: equally spaced
-#   in RollPE, powers of one number in RoPE.
+# - An even ring is RoPE with one more channel at integer positions, {prf:ref}`thm-rope`, or with one changed sign,
+#   {prf:ref}`thm-twist`.
+# - Multiplicative relative encodings are lists of angles, {prf:ref}`thm-relative`.
 # ```
 #
 # Encodings that compute the same functions can still train differently: {doc}`Ch. 8 <08-basis>`.
 #
 # ```{exercise}
 # :label: exercise-rope-wavelength
-# On 32 channels, choose $\lambda$ such that the fastest plane of RollPE turns as fast as the fastest of RoPE. How long
-# are the slowest waves of both?
+# On 32 channels, for which $\lambda$ do the fastest planes of RollPE and RoPE turn equally fast? How long are then the
+# slowest waves?
 # ```
 #
 # ```{solution} exercise-rope-wavelength
 # :class: dropdown
 # The alternating wave has no plane, so the fastest plane has $\omega_{15} = 30\pi/(32\lambda)$. This is 1, as in RoPE, for
-# $\lambda = \tfrac{15}{16}\pi$. The slowest wave then has a period of $32 \lambda = 30\pi$, a little over ninety
-# positions, and that of RoPE one of $2\pi \cdot 10000^{30/32}$, tens of thousands.
+# $\lambda = \tfrac{15}{16}\pi$. The slowest waves take $32 \lambda = 30\pi$ positions, a little over ninety, and in RoPE
+# $2\pi \cdot 10000^{30/32}$, tens of thousands.
 # ```
 
 # %% tags=["hide-cell"]

@@ -23,15 +23,11 @@
 #   more than half of the paper's gap. At the highest rate all are far worse, and RollPE is behind the table.
 # - **A small model, after ten epochs of CIFAR-100, shows no such gap.** Among RollPE, RoPE and the table no difference is clear.
 #   Multiplexed RollPE, the paper's best, reaches 37.5 % and 40.6 % once its logits are divided by the number of waves.
-# - **On digits a table falls behind because it starts too small.** Drawn larger it is ahead of RoPE ({doc}`19-table`). What makes the gap
-#   on CIFAR-100 is open.
-# - **On digits, in a grid of $4 \times 4$ patches, RollPE is better than RoPE at one learning rate.** With the best rate for each they have
-#   94.2 and 93.6 %, and the difference is open. RoPE with waves of 2 to 16 patches is ahead of both, with 96.0 %. On $8 \times 8$ patches
-#   no lead of RollPE is clear.
+# - **On digits, in a grid of $4 \times 4$ patches, RollPE and RoPE are open.** With the best rate for each they have 94.2 and 93.6 %. RoPE with
+#   waves of 2 to 16 patches is ahead of both, with 96.0 %.
 #
-# In tables `none` is no encoding, `learned` the table, `axial-rope` RoPE with base 100, as is usual for
-# images {cite}`heo2024rotary`, `roll` RollPE, `roll-twin` its twin ({doc}`08-basis`) and `multiplexed-roll` multiplexed
-# RollPE. Runs on CIFAR-100 come from committed records. The runs on digits are trained while this page is built.
+# Why a learned table falls behind is the question of {doc}`Ch. 19 <19-table>`. In tables `none` is no encoding, `learned` the table, `axial-rope`
+# RoPE with base 100, as is usual for images {cite}`heo2024rotary`, `roll` RollPE, and `roll-twin` its twin ({doc}`Ch. 8 <08-basis>`).
 
 # %% tags=["parameters"]
 encodings: str = "none,learned,axial-rope,roll,multiplexed-roll"  # live {encodings,...}
@@ -98,7 +94,7 @@ figures.use_theme()
 #
 # The paper trains ViT-S and states neither recipe nor number of seeds. We assume three seeds, and that ± is their standard deviation. A
 # sister paper of the same laboratory reports the same number for the learned table {cite}`vandegeijn2025circular`; our recipe `paper`
-# follows its 400 epochs. The recipes `strong` and `short` train the same model for far fewer epochs ({doc}`11-train`). Only `short` has
+# follows its 400 epochs. The recipes `strong` and `short` train the same model for far fewer epochs ({doc}`Ch. 11 <11-train>`). Only `short` has
 # runs, on an H200. They are shown at half its learning rate, the best of three for all but multiplexed RollPE.
 
 # %%
@@ -249,8 +245,7 @@ for points in (0.3, 0.5, 1.0):
 # %% [markdown]
 # ## CIFAR-100: a small model, ten epochs
 #
-# The recipe `mini` runs on two processor cores. Model and augmentation are not the paper's, and ten epochs are a fortieth of the
-# sister paper's.
+# The recipe `mini` runs on two processor cores. Model and augmentation are not the paper's.
 
 # %%
 mini = [r for r in committed if r.recipe == "mini" and not r.encoding_options]
@@ -281,16 +276,12 @@ Markdown(to_markdown([c for c in asked if {c.variant, c.reference} <= photos.key
 #   seed, added after seeing three.
 # - **Open:** RollPE against its twin, RoPE, the table and multiplexed RollPE; RoPE against the twin and the table.
 #
-# The paper's large gap does not appear. It could hardly: here the best encoding is less than six points ahead of none.
+# The paper's large gap does not appear: here the best encoding is less than six points ahead of none.
 #
-# Multiplexed RollPE adds a second wave, more weights, and larger logits: a sum over $W$ waves is divided by $\sqrt d$ alone
-# ({doc}`07-waves`). Two controls change one thing at a time. `plans/ladder-1-waves.yaml` predicted that both would gain, by less than two
-# points. Both predictions failed.
-#
-# - **Logits divided by $W$** reach 40.6 %, against 37.5 % without. Every run gains. After the correction the difference is open.
-# - **Both waves at one speed** reach 35.5 %, less than with two speeds.
-#
-# So unscaled logits account for its deficit: with logits of the others' size its mean, 40.6 %, is at the level of RoPE's and the table's.
+# Multiplexed RollPE has a second wave, more weights, and larger logits: a sum over $W$ waves is divided by $\sqrt d$ alone
+# ({doc}`Ch. 7 <07-waves>`). With logits divided by $W$ it reaches 40.6 %, the level of RoPE and the table, against 37.5 % without. Every run gains;
+# after the correction the difference is open. With both waves at one speed it reaches 35.5 %. `plans/ladder-1-waves.yaml` predicted a gain below
+# two points for both changes, which was wrong twice.
 
 
 # %% tags=["hide-input"]
@@ -330,30 +321,10 @@ assert len(values(scaled)) == len(values(alike)) == 3
 assert all(abs(mean(scaled) - small[arm]) < 0.5 for arm in ("axial-rope", "learned"))
 
 # %% [markdown]
-# ### Where is the gap?
-#
-# {doc}`19-table` asks why a learned table falls behind. **On digits it starts too small:** drawn with a standard deviation of $1$ in place of
-# $0.02$, the same table has 96.5 % in place of 81.7 %, and RoPE has 92.2 %. **On CIFAR-100 most of the reason is open:** in
-# the paper's model a larger start makes it worse, and a table before every block takes back a quarter of the gap. The small model has no
-# gap after ten epochs. After thirty, one pair of runs has RoPE 0.8 points ahead. With ten blocks and a class token it leads by 4.2, in one pair.
-
-# %% tags=["hide-input"]
-rated = "quick-why@learning_rate="
-arms = "0.001/learned@std=1.0", "0.004/learned", "0.002/axial-rope"
-assert [round(mean(rated + arm), 1) for arm in arms] == [96.5, 81.7, 92.2]
-gaps = [
-    lead((f"{r}/axial-rope", f"{r}/learned"))
-    for r in ("mini", "ladder@epochs=30", "ladder@depth=10,pool=token")
-]
-assert gaps[0].mean < 0 and [round(gap.mean, 1) for gap in gaps[1:]] == [0.8, 4.2]
-assert gaps[1].n == gaps[2].n == 1
-
-# %% [markdown]
 # ### Do they get the same images right?
 #
-# Two models of equal accuracy can be right on different images. So can two seeds of one encoding. For each pair of runs we
-# correlate right and wrong over the test images. The *excess* is the correlation across two encodings minus the correlation within
-# each. Zero means that the encoding makes no difference.
+# Two models of equal accuracy can be right on different images. For each pair of runs we correlate right and wrong over the test images. The
+# *excess* is the correlation across two encodings minus the correlation within each. Zero means that the encoding makes no difference.
 
 # %%
 right = {
@@ -396,14 +367,12 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# - RollPE and RoPE get the same images right about as often as two seeds of one encoding do. This is a stricter sense of the paper's
-#   "comparable".
+# - RollPE and RoPE get the same images right about as often as two seeds of one encoding do.
 # - RollPE's twin expresses exactly RollPE's functions, yet it agrees with RollPE no better than RoPE does.
-# - The learned table is right on other images than these three, and so is multiplexed RollPE. The model without an encoding differs most.
+# - The learned table is right on other images than these three, and multiplexed RollPE as well. The model without an encoding differs most.
 #
-# The intervals hold the runs fixed. A permutation test over runs asks how often the same runs, divided in another way, agree
-# across as little. Two encodings alone have too few runs for a correction, so each encoding is compared with RollPE, its twin and
-# RoPE, or those of them that it is not, taken as one. The test was chosen when the runs were known.
+# The intervals hold the runs fixed. A permutation test over runs, chosen when the runs were known, compares each encoding with RollPE, its twin
+# and RoPE, taken as one:
 
 # %%
 rotations = ["roll", "roll-twin", "axial-rope"]
@@ -438,8 +407,8 @@ assert all(-0.01 < excess("roll-twin", name) < 0 for name in ("roll", "axial-rop
 # %% [markdown]
 # ### Other sizes and shifts
 #
-# After training, the test images are resized, which changes the number of patches, or moved right and down. Resizing also
-# changes what a patch shows, so only the distance to the line without an encoding is about positions.
+# After training, the test images are resized or moved. Resizing also changes what a patch shows, so only the distance to the line without an
+# encoding is about positions.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-conditions", "caption": "CIFAR-100, recipe mini: test accuracy on images resized (left) or moved (right) after training. Dots are seeds, lines their means; dotted lines mark what was trained."}, "image": {"alt": "Left: accuracy against image size, highest at the trained 32 pixels. At 48 all but the learned table are as low as no encoding; at 64 the rolls are below it. Right: accuracy against shift; all lines fall, no encoding least."}}
 fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6), sharey=True)
@@ -452,7 +421,7 @@ fig
 
 # %% [markdown]
 # - **At 1.5× resolution (48 pixels)** no lead of RollPE or RoPE over no encoding shows (24.9 %, 24.0 %, 24.3 %). The learned table,
-#   interpolated, leads it with 29.6 %. Of the encodings with default options it has the highest mean at every size.
+#   interpolated, leads it with 29.6 %, and has the highest mean at every size.
 # - **At 2× resolution (64 pixels)** the table keeps 18.7 %, RoPE 14.3 %, no encoding 14.9 %, and RollPE falls below it, 12.1 %.
 # - **A shift by four pixels**, a whole patch, costs every encoding, relative or not, about six points, and costs the model without an
 #   encoding four. Relative encodings gain nothing here.
@@ -481,7 +450,7 @@ assert mean(table, moved(4)) > max(mean(arm, moved(4)) for arm in (rope, rolled)
 # ## Digits, trained live
 #
 # A small transformer learns scikit-learn's handwritten digits, 8×8 pixels in a grid of 4×4 patches. Its recipe was chosen on held-out images by
-# RoPE's accuracy, so if it favors an encoding, it favors RoPE. Runs that this source has made before come from their records.
+# the accuracy of RoPE, so if it favors an encoding, it favors RoPE.
 
 # %%
 settings = load_recipe(recipe)
@@ -511,7 +480,7 @@ Markdown(to_markdown(compared(arms, pairs)))
 # %% [markdown]
 # Three live seeds find large differences only. At this one learning rate five committed seeds have RollPE clearly ahead of
 # RoPE, with 95.6 and 92.3 %. With the best of three rates for each, chosen by one run, ten other seeds have RollPE at 94.2 ± 1.0 and
-# RoPE at 93.6 ± 1.2 %, and the difference is open. So the first difference is one of rates as much as of encodings.
+# RoPE at 93.6 ± 1.2 %, and the difference is open.
 
 # %% tags=["hide-input"]
 asked = {(c.variant, c.reference): c for c in family(committed, "quick", later_cells())}
@@ -548,7 +517,7 @@ Markdown(spacing.means())
 # The gain of waves of 2 to 16 patches, at equal ratios, has its scope. It is 2.4 points on $4 \times 4$ patches and 2.6 on
 # $8 \times 8$, where equal steps gain 3.4. On text, waves of 2 to 64 characters are level with RollPE. On CIFAR-100, after ten epochs,
 # there is none: 40.8 against 41.0 %, two seeds.
-# Tests, text and the price at other sizes are in {doc}`18-ablations`.
+# Tests and the price at other sizes are in {doc}`Ch. 18 <18-ablations>`.
 
 # %% tags=["hide-input"]
 usual, usual_steps, fit, fit_steps, *_ = spacing.arms_of("quick-spacing").values()
@@ -604,17 +573,6 @@ others = ("short/axial-rope", "order/roll-twin", "order-fourier/roll")
 assert all(abs(mean(arm, neighbors)) < 0.1 for arm in others)
 
 # %% [markdown]
-# ```{admonition} In short
-# :class: tip
-# - In the paper's table RoPE and RollPE beat the learned one, and differ little.
-# - In one run each of the paper's model RoPE is 4.8 points ahead of the table and 0.7 ahead of RollPE, as much as its own two runs differ. At
-#   twice the learning rate RollPE is behind both. Multiplexed RollPE needs a lower one, and is behind RollPE there by 0.2.
-# - A small model shows no such gap after ten epochs. With more blocks or a class token RoPE leads, in few runs. RollPE and RoPE agree like
-#   two seeds of one encoding.
-# - Multiplexed RollPE is behind because its logits are not scaled: 37.5 %, and 40.6 % with scaled ones.
-# - On digits in a $4 \times 4$ grid RollPE is ahead of RoPE at one rate, and does not lead RoPE with waves of 2 to 16 patches.
-# ```
-#
 # ## Exercise
 #
 # ```{exercise}

@@ -230,7 +230,7 @@ assert least(usual, neighbors_last_minus_first) < 0
 # - the responses fill two directions or more (the participation ratio of the correlations), and
 # - neighbors lead any two channels by $0.1$ or more without the first component.
 #
-# Otherwise it says *ordered channels*. RollPE's lead remains in every run, but not every run fills two directions. On photographs under Muon
+# Otherwise it says *ordered channels*, and it does of RollPE: the lead remains in every run, but not every run fills two directions. On photographs under Muon
 # the rule, which was written for Adam, would say *map* of both RollPE and its twin.
 
 # %% tags=["hide-input"]
@@ -285,7 +285,7 @@ decided = {
     for (_, variant, reference), c in found.items()
     if (variant, reference) in ABLATIONS and c.verdict != "open"
 }
-# The other changes are open or exploratory.
+# The other changes are open.
 penalty = "@topography=ring/roll"
 assert decided == {
     ("axial-rope", "roll-twin"): "clear",  # RoPE's frequencies, on digits
@@ -310,6 +310,8 @@ Markdown(spacing.tests())
 #   ring's frequencies beat RollPE, but in 4×4 patches at twice its rate the difference is open.
 # - **Text.** At equal ratios the range is open; at equal steps it is clear on SymPy.
 # - **The price.** At 1.5× resolution, in 4×4 patches, RoPE's usual waves reach 41.7 %, those of the ring's range 30.3 % (exploratory).
+#
+# Two of five predictions, those of ranges on text, were wrong.
 
 # %% tags=["hide-input"]
 # Digits, 4×4: the range is clear at either spacing, the spacing open.
@@ -387,7 +389,7 @@ Markdown(markdown(rows))
 # %% [markdown]
 # *Held-out accuracy (%) on CIFAR-100 after five epochs by learning rate, one run each.*
 #
-# The usual rate, 0.002, is best for four of the five. Multiplexed RollPE is behind RoPE at every rate, best at half that rate and far worse at twice.
+# Multiplexed RollPE is behind RoPE at every rate, and best at half the usual one. For the others that rate, 0.002, is best.
 
 # %% tags=["hide-input"]
 tried = {
@@ -398,9 +400,8 @@ several, rope, table = (tried[a] for a in ("multiplexed-roll", "axial-rope", "le
 # The rate of mini is best for four, half of it for multiplexed RollPE.
 best = {arm: max(found, key=found.get) for arm, found in tried.items()}
 assert best.pop("multiplexed-roll") == "0.001" and {*best.values()} == {"0.002"}
-# It is behind RoPE at every rate, and far worse at twice the rate.
+# It is behind RoPE at every rate.
 assert all(several[rate] < rope[rate] for rate in rope)
-assert several["0.004"] < several["0.002"] - 5
 quarter = mean("mini@epochs=5,learning_rate=0.0005/multiplexed-roll", held_out)
 assert round(quarter, 1) == 25.2
 
@@ -512,20 +513,20 @@ def between(low: float, high: float) -> str:
     return f"{low} to {high}".replace("−inf to", "below").replace(" to inf", " or more")
 
 
-lines, wrong = [["plan", "difference", "predicted", "found", "pairs"]], []
+lines, wrong = [["difference", "plan", "predicted", "found", "pairs"]], []
 for plan, rows in PLANS.items():
     for label, low, high, (points, pairs) in rows:
         mark = "" if low <= points <= high else "**"
         wrong += [label] if mark else []
         found = f"{mark}{signed(points, 1)}{mark}"
-        lines.append([plan, label, between(low, high), found, str(pairs)])
+        lines.append([label, plan, between(low, high), found, str(pairs)])
 Markdown(markdown(lines))
 
 # %% [markdown]
 # *Points of accuracy; bold: outside the prediction. Those per doubling of the blocks are of digits, where the table does not fit its training
 # images.*
 #
-# Five are outside. Multiplexed RollPE's best rate is below the two predicted. Two came true in words: the twisted ring is not told
+# Five are outside. Multiplexed RollPE's best rate is below the two predicted. Two more came true: the twisted ring is not told
 # apart from RollPE or RoPE, and with a class token accuracy follows the training loss. Two have no runs: strong augmentation, and twice the
 # epochs with a class token.
 
