@@ -21,7 +21,7 @@
 # - **On digits the range of the waves matters clearly.** A smoothness penalty may cost accuracy at the trained size, and gains much at a larger
 #   one. The other changes are open.
 #
-# The models have three layers for digits, five for photographs (CIFAR-100).
+# Photographs are CIFAR-100; all models are small.
 
 # %% tags=["parameters"]
 encodings: str = "none,learned,axial-rope,roll-twin,roll,multiplexed-roll"  # rows
@@ -311,7 +311,7 @@ Markdown(spacing.tests())
 # - **Text.** At equal ratios the range is open; at equal steps it is clear on SymPy.
 # - **The price.** At 1.5× resolution, in 4×4 patches, RoPE's usual waves reach 41.7 %, those of the ring's range 30.3 % (exploratory).
 #
-# Two of five predictions, those of ranges on text, were wrong.
+# Two of five predictions, on text, were wrong.
 
 # %% tags=["hide-input"]
 # Digits, 4×4: the range is clear at either spacing, the spacing open.
@@ -426,7 +426,7 @@ assert [round(x, 1) for x in values("offset/sinusoidal").values()] == [99.9]
 # %% [markdown]
 # ## What the ladder's plans predicted
 #
-# {doc}`Ch. 19 <19-table>` asks why a learned table falls behind. Plans predicted before their runs:
+# {doc}`Ch. 19 <19-table>` asks why a learned table falls behind. Its plans predicted:
 
 
 # %% tags=["hide-input"]
