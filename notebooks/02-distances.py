@@ -228,8 +228,8 @@ agree("eq-four-terms", [sum(library), *library], [score, *terms])
 # \text{for generic } W_Q, W_K \end{gathered}
 # $$ (eq-four-terms-absolute)
 #
-# It is relative if $W_Q^\top W_K$ commutes with every rotation $R(\Delta)$, as the identity does. Random projections
-# almost never do this.
+# The term is relative if $W_Q^\top W_K$ commutes with every rotation $R(\Delta)$, as the identity does. For random
+# projections this almost never holds.
 
 # %%
 last, plain = terms[3], C @ C.T  # projected, and not

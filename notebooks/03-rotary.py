@@ -16,7 +16,7 @@
 # A table of offsets ({doc}`Ch. 2 <02-distances>`) must be learned, and its length is limited. Can a score depend on the
 # offset without a table? RoPE {cite}`su2024roformer` rotates every query and key by an angle proportional to its
 # position. The dot product of two rotated vectors depends only on the difference of their angles, so the score depends
-# only on the offset. It need not fade with distance: the key decides at which offset its score is largest.
+# only on the offset. The score need not fade with distance: the key decides at which offset it is largest.
 
 # %% tags=["parameters"]
 d: int = 8  # channels of a query, an even number [4..128 step 2]
