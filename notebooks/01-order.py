@@ -400,14 +400,6 @@ agree("eq-added", Attn(P @ (X + C)), P @ Attn(X + C))  # each token takes its co
 # is enough for a transformer to learn order {cite}`haviv2022transformer`. Patches of an image have no before and
 # after, so they need an encoding.
 #
-# ```{admonition} In short
-# :class: tip
-# - Attention is equivariant: shuffle its tokens, and the same results come out, shuffled.
-# - A classifier that averages the tokens is invariant: it gives the same output for an image and for its shuffled
-#   patches.
-# - Order comes back through the tokens, as an added code, or through the scores.
-# ```
-#
 # ## Exercise
 #
 # ```{exercise}

@@ -364,14 +364,6 @@ fig
 # In {numref}`fig-relative-shift` the colors of a row depend on its query, and the lower panel contains the upper one,
 # unchanged. But the table must be learned, and it ends at $K$. The next chapter needs no table.
 #
-# ```{admonition} In short
-# :class: tip
-# - Every step of the sinusoidal code is the same rotation, and the dot product of two codes depends on their offset
-#   alone.
-# - Once codes are added to tokens and projected, scores depend on absolute positions.
-# - A relative encoding gives each offset a number (T5, ALiBi) or a vector (Shaw).
-# ```
-#
 # ## Exercise
 #
 # ```{exercise}

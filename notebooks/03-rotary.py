@@ -409,14 +409,6 @@ fig
 # distances do not occur in images. Still, RoPE does not make scores fade; a trained model may do so.
 # {doc}`Ch. 13 <13-length>` has more on RoPE in language models.
 #
-# ```{admonition} In short
-# :class: tip
-# - RoPE rotates pairs of channels by angles proportional to position. Angles add up, so scores are relative at any real
-#   position, without a table.
-# - Each pair contributes a cosine and a sine of the offset, and the sine carries the direction.
-# - Scores need not fade with distance: the key decides where they peak, and the kernel always returns.
-# ```
-#
 # ## Exercise
 #
 # ```{exercise}

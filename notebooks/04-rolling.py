@@ -265,13 +265,6 @@ agree("eq-heads", inside, torch.kron(torch.eye(3), S) @ x)
 differs("eq-heads", roll(x, 1), inside)
 
 # %% [markdown]
-# ```{admonition} In short
-# :class: tip
-# - RollPE turns the channels of queries and keys around a ring: `x[(i + p) % n]`, without parameters or rounding.
-# - The score is a function of the offset, {eq}`eq-roll-score`, and modulo $n$ it can be any, {eq}`eq-complete`.
-# - A row of $G$ tokens needs $2G - 1$ channels, or $G$ in causal attention.
-# ```
-#
 # ```{exercise}
 # :label: exercise-rolling-distance
 # Find a query and a key whose score is largest at offset 2, and another pair whose score depends only on $|\Delta|$.

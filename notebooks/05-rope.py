@@ -504,13 +504,6 @@ fig
 # adds a function of the offset, {eq}`eq-span`.
 # ```
 #
-# ```{admonition} In short
-# :class: tip
-# - An even ring is RoPE with one more channel at integer positions, {prf:ref}`thm-rope`, or with one changed sign,
-#   {prf:ref}`thm-twist`.
-# - Multiplicative relative encodings are lists of angles, {prf:ref}`thm-relative`.
-# ```
-#
 # Encodings that compute the same functions can still train differently: {doc}`Ch. 8 <08-basis>`.
 #
 # ```{exercise}

@@ -505,14 +505,6 @@ assert most(table) < min(least(ring), least(twist)) and least(table) < 55
 assert most(table) > 70
 
 # %% [markdown]
-# ```{admonition} In short
-# :class: tip
-# - If each wave turns the shorter way, a roll has a meaning at every real position.
-# - On an odd ring it is a rotation with a real skew-symmetric generator, {eq}`eq-generator`, and scores stay relative.
-# - An even ring has no real logarithm, {prf:ref}`prop-no-real-log`, so the paper's Eq. 4 fails for even $n$.
-# - The twisted ring has a real generator at every width.
-# ```
-#
 # Fractional power encoding {cite}`plate1995holographic,frady2022computing` is such a roll: a number becomes a power of
 # a base vector.
 #

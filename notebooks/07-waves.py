@@ -372,16 +372,6 @@ agree("eq-axial-rope", axial(q, q, positions.double())[0], turned)
 # Its score is a sum as well, as that of every encoding that cuts the channels by axis. {doc}`Ch. 16 <16-lie>` has
 # encodings that do not cut.
 #
-# ```{admonition} In short
-# :class: tip
-# - A multiplexed score is the sum of a relative part, in which each wave meets itself, and of cross terms that depend
-#   on absolute positions.
-# - Multiplexing comes with more weights and with logits $W$ times as large. A fair control has waves of equal speed.
-# - One ring for each axis is relative and cheap, but its scores are sums: they cannot single out a line that is not
-#   along an axis.
-# - A torus of channels expresses any function of the offset, with one channel for each offset of the grid.
-# ```
-#
 # ## Exercise
 #
 # ```{exercise}

@@ -19,16 +19,14 @@
 # # The same functions in another basis
 #
 # RollPE (`roll`) rolls the channels of queries and keys around a ring. Its *rotary twin* (`roll-twin`) rotates pairs of
-# channels and computes exactly the same scores: it is RollPE with the channels written as waves ({doc}`05-rope`). Does
-# it matter which of the two one trains?
+# channels and computes the same scores: it is RollPE with the channels written as waves ({doc}`Ch. 5 <05-rope>`). Does
+# it matter which of the two one trains? {doc}`One page <../adam>` tells the result; this chapter proves and measures it.
 #
 # - **Plain gradient descent keeps them equal**, up to rounding.
 # - **Adam separates them at its first step.** It divides every entry of a gradient by that entry's own size, and in
 #   another basis the entries are other numbers.
 # - **Adam also decides whether neighboring channels respond alike.** Early in training the gradient is a slow wave
-#   along the ring: it is nearly the same for neighboring channels. In RollPE's channels a step of Adam keeps most of
-#   the lead of slow waves. In the twin's coordinates it gives all waves equal power. After training RollPE's neighbors
-#   correlate, but not if Adam divides in Fourier coordinates.
+#   along the ring. In RollPE's channels a step of Adam keeps most of it, in Fourier coordinates nothing.
 
 # %% tags=["parameters"]
 n: int = 16  # channels on the ring [12..32]
@@ -92,8 +90,7 @@ agree("our lines and the library", Q, real_fourier_basis(n)[0])
 # & W' = Q^\top W \end{aligned}
 # $$ (eq-twin)
 #
-# Here $R_p$ is the rotary form {eq}`eq-rotary-form`, and biases become $b' = Q^\top b$. The twin has the $n$ channels
-# of the ring, so it is not the RoPE of {prf:ref}`thm-rope`, which for even $n$ has more.
+# Here $R_p$ is the rotary form {eq}`eq-rotary-form`, and biases become $b' = Q^\top b$.
 
 
 # %%
@@ -202,8 +199,7 @@ agree("logits of the twins", logits["roll"], logits["roll-twin"])
 # %% [markdown]
 # ## Gradient descent keeps twins equal
 #
-# Both twins take a step of gradient descent on the same images. They remain one function, because the gradient changes
-# its basis together with the weights. With $L$ for the loss and $\eta$ for the step size:
+# The gradient changes its basis together with the weights. With $L$ for the loss and $\eta$ for the step size:
 #
 # $$
 # \begin{gathered} \nabla_{W'} L = Q^\top \nabla_W L \quad \Longrightarrow \\
@@ -230,8 +226,8 @@ agree("logits of the twins", logits["roll"], logits["roll-twin"])
 # \text{(Adam's first step, entry by entry)} \end{gathered}
 # $$ (eq-adam)
 #
-# AdamW {cite}`loshchilov2019decoupled` and LAMB {cite}`you2020large` divide in the same way. On larger transformers,
-# too, Adam's results depend on the basis {cite}`zhang2025understanding`.
+# AdamW {cite}`loshchilov2019decoupled` and LAMB {cite}`you2020large` divide in the same way. Adam's results depend on the
+# basis in larger transformers as well {cite}`zhang2025understanding`.
 
 # %%
 gradients = {}
@@ -259,11 +255,10 @@ assert share > 0.1
 # \Longrightarrow \quad \text{both trained functions have the same distribution} \end{gathered}
 # $$ (eq-equal-in-law)
 #
-# The reason: let RollPE start from $W_0$ and the twin from $Q^\top W_0$. Every step keeps them one function, and
-# $Q^\top W_0$ is as likely a start of the twin as any. Normal weights with zero biases, as in the models of
-# {doc}`09-results`, respect the change of basis; uniform weights, as in torch's linear layers, do not. Gradient
-# descent, momentum and weight decay respect it. So does Muon on weight matrices {cite}`jordan2024muon`, which replaces
-# a gradient by the nearest orthogonal matrix. Adam does not. Its first step is the sign of the gradient, entry by
+# The reason: let RollPE start from $W_0$ and the twin from $Q^\top W_0$. Every step keeps them one function. Normal weights
+# with zero biases, as in our models, respect the change of basis; uniform weights, as in torch's linear layers, do not.
+# Gradient descent, momentum and weight decay respect it, and so does Muon on weight matrices {cite}`jordan2024muon`, which
+# replaces a gradient by the nearest orthogonal matrix. Adam does not. Its first step is the sign of the gradient, entry by
 # entry, and the sign commutes with few changes of basis:
 #
 # $$
@@ -303,9 +298,9 @@ differs("eq-signed-permutation", (Q.T @ G).sign(), Q.T @ G.sign(), 0.1)
 # %% [markdown]
 # ## The experiment
 #
-# We train the twins side by side, on the same batches, and compare their logits at every step. There are four
-# optimizers: plain gradient descent, the same with momentum, Adam, and a control. The control is Adam with one change:
-# it divides a weight matrix by a single number, which is the root mean square of its entries.
+# We train the twins side by side on the same batches, and compare their logits at every step, with plain gradient descent,
+# momentum, Adam, and a control. The control is Adam that divides a weight matrix by one number, the root mean square of its
+# gradient's entries.
 
 
 # %%
@@ -386,8 +381,7 @@ def differ(left, right) -> int:
 
 
 # %% [markdown]
-# How large is a large distance? As a yardstick, take two models with the same encoding and the same optimizer, started
-# from different seeds. All measurements go into a record, with the machine and the source that made it.
+# As a yardstick, we take two models with the same encoding and optimizer, started from different seeds.
 
 # %%
 clock, started = time.perf_counter(), now()
@@ -498,18 +492,15 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In {numref}`fig-sgd-adam` three optimizers keep the twins together to rounding error, although they
-# all learn. Adam separates them after a single step, and the gap grows to the order of the distance between two seeds.
-# The control shows the cause: with one scale for each matrix, Adam no longer distinguishes channels from waves.
-#
-# So "RollPE is RoPE" is true of the functions, in the sense of {prf:ref}`thm-twist` and {prf:ref}`thm-rope`, and not of
-# the models that Adam trains.
+# Three optimizers keep the twins together to rounding error. Adam separates them after one step, and the gap grows
+# to the order of the distance between two seeds. The control shows the cause: with one scale for each matrix, Adam
+# does not distinguish channels from waves. "RollPE is RoPE" is true of the functions ({prf:ref}`thm-twist`,
+# {prf:ref}`thm-rope`), and not of the models that Adam trains.
 #
 # ## Why neighboring channels line up
 #
-# RollPE's channels lie on a ring; the twin's channels are waves, which have no neighbors. The paper says that rolling
-# arranges channels like a map, in which neighbors respond alike, as in the cortex {cite}`rollpe`. On trained models we
-# can look:
+# The paper says that rolling arranges channels like a map, in which neighbors respond alike, as in the cortex
+# {cite}`rollpe`. On trained models we can look:
 #
 # ```{wave} grow
 # :name: wave-grow
@@ -522,16 +513,14 @@ fig
 # ```
 #
 # In RollPE a band grows along the diagonal: channels rise and fall together with their neighbors on the ring. In the
-# twin almost none grows. These are single runs, one seed of each. As both models express the same functions, the
-# functions are not the reason.
+# twin almost none grows. These are single runs, one seed of each.
 #
 # ### The gradient is a slow wave
 #
-# One weight matrix $W$ serves all positions. The query at position $p$ is rolled by
-# $p$ after $W$, so the change $u_p$ that it needs comes to $W$ rolled back by $p$. Suppose that all $G$ positions of a
-# row hold the same token $x$ and need the same change $u$. The gradient then adds up $G$ shifted copies of $u$, which
-# is a moving average. It keeps slow waves and removes fast ones; the second line says how much of the power of wave $k$
-# is left:
+# One weight matrix $W$ serves all positions. The query at position $p$ is rolled by $p$ after $W$, so the change $u_p$ that
+# it needs comes to $W$ rolled back by $p$. If all $G$ positions of a row hold the same token $x$ and need the same change
+# $u$, the gradient adds up $G$ shifted copies of $u$, which is a moving average. It keeps slow waves and removes fast ones;
+# the second line says how much of the power of wave $k$ is left:
 #
 # $$
 # \begin{gathered} \frac{\partial L}{\partial W} = \sum_{p=0}^{G-1} S^{-p} u_p \, x_p^\top, \quad u_p = \frac{\partial L}{\partial (S^p W x_p)}, \\
@@ -560,18 +549,16 @@ library = [position_average_gain(n, G) for G in rows]
 agree("eq-position-average", [left(G) for G in rows], library)
 
 # %% [markdown]
-# A row of $n/2$ positions removes every second wave completely. On images this average needs two things: all $N$ patches
-# of an image need nearly the same change, and their tokens have a part in common. The *coherence* of the changes
-# measures the first:
+# On images this average needs two things: all $N$ patches of an image need nearly the same change, and their tokens have a
+# part in common. The *coherence* of the changes measures the first:
 #
 # $$
 # \kappa = \frac{\sum \bigl\| \sum_p u_p \bigr\|^2}{N \sum \sum_p \| u_p \|^2}, \qquad 0 \le \kappa \le 1
 # $$ (eq-coherence)
 #
 # The outer sums are over images. $\kappa$ is 1 if all $u_p$ of an image are equal, and $1/N$ on average if they are
-# independent. For queries it is close to one before training, because attention is nearly uniform and one label serves
-# all patches. In text each token has a target of its own. There $\kappa$ is small from the start, and neighbors
-# correlate little ({doc}`10-text`).
+# independent. For queries it is close to one before training, when attention is nearly uniform. In text each token has a
+# target of its own: $\kappa$ is small from the start, and neighbors correlate little ({doc}`Ch. 10 <10-text>`).
 
 # %% tags=["hide-input"]
 from rollpe_lab.evidence import inside, words
@@ -601,7 +588,8 @@ independent = torch.stack([coherence(four * sign) for sign in signs])
 agree("eq-coherence", independent.mean(), 1 / 4)
 
 # %% [markdown]
-# For keys $\kappa$ is 0: attention does not change if all keys of an image move alike, so their changes add up to zero.
+# For keys $\kappa$ is 0: attention does not change if all keys of an image move by one vector, so their changes add up to
+# zero. Yet their channels line up as those of queries do.
 
 # %%
 q, k, v = torch.randn(3, G, n)
@@ -609,11 +597,9 @@ attended = [(q @ (k + move).T).softmax(-1) @ v for move in (0, torch.randn(n))]
 agree("all keys moved alike", *attended)
 
 # %% [markdown]
-# Yet their channels line up as those of queries do (below), and {eq}`eq-position-average` does not explain it. While
-# attention is nearly uniform, the change of each key is nearly a multiple of the mean of the rolled queries. This mean
-# is a moving average, too, if the tokens have a part in common. We have not tested whether that orders the keys of
-# trained models. In one layer, the first gradient prefers slow waves for queries and keys alike, and loses most of this
-# without the common part:
+# While attention is nearly uniform, the change of each key is nearly a multiple of the mean of the rolled queries, which is
+# a moving average as well. We have not tested whether that orders the keys of trained models. In one layer the first
+# gradient prefers slow waves for queries and keys, and loses most of this without the common part of the tokens:
 
 # %%
 from rollpe.ring import roll
@@ -632,10 +618,9 @@ for common in (0, 1):
 # %% [markdown]
 # ### What one step of Adam keeps
 #
-# Adam's first step is the sign of the gradient, coordinate by coordinate. Let $B$ be an orthogonal matrix that leads
-# from the channels of a ring to other coordinates; the step is then $s = B^\top \operatorname{sign}(B g)$. If channels
-# at distance $d$ are alike in the gradient $g$, how alike are they in the step? The mean $\mathbb{E}$ is over
-# gradients, and over $B$ if it is random:
+# Let an orthogonal matrix $B$ lead from the channels of a ring to other coordinates. Adam's first step there is $s =
+# B^\top \operatorname{sign}(B g)$. If channels at distance $d$ correlate by $c_d$ in the gradient $g$, how much do they in
+# the step? The mean $\mathbb{E}$ is over gradients, and over $B$ if it is random:
 #
 # $$
 # \begin{gathered} c_d = \frac{g \cdot S^d g}{\|g\|^2}, \qquad 0 < d < n, \\
@@ -653,9 +638,8 @@ for common in (0, 1):
 # \sum_k \cos(2 \pi k d / n) = 0$.
 # ```
 #
-# A step that divides a whole ring by one number keeps $c_d$. In Fourier coordinates the step has no order at all,
-# whatever the gradient: slow waves get no more power than fast ones. These lines take all four steps, and compare channels,
-# random basis and Fourier with the formula:
+# A step that divides a whole ring by one number keeps $c_d$. In Fourier coordinates the step has no order, whatever the
+# gradient:
 
 # %%
 g = torch.randn(1, 4000, n) + 0.1 * torch.randn(G, 4000, n)  # nearly the same change
@@ -681,10 +665,10 @@ for name, *values in zip(list(taken)[1:], found, formula, strict=True):
 # %% [markdown]
 # ### What training makes of it
 #
-# Adam divides by the root of its *second moment*, which is a running mean of squared gradients. If this is the reason,
-# then RollPE itself must lose its order when Adam keeps its second moment in Fourier coordinates, and keep it with
-# channels, a random basis, or one scale for a ring. In a recipe, which is a file of training settings, the key
-# `second_moment` does that to queries and keys: same model, same initial weights, same batches, same Adam.
+# Adam divides by the root of its *second moment*, a running mean of squared gradients. If this is the reason, RollPE itself
+# must lose its order when Adam keeps its second moment in Fourier coordinates, and keep it with channels, a random basis, or
+# one scale for a ring. The key `second_moment` of a recipe does that to queries and keys; model, initial weights and batches
+# stay.
 
 # %%
 from rollpe_lab.evidence.words import measures_table, score
@@ -706,10 +690,10 @@ Markdown("\n\n".join(tables))
 # %% [markdown]
 # *Correlation of neighbors and test accuracy on an 8×8 grid, means over runs and their 95 % intervals.*
 #
-# What Adam divides by decides whether neighbors correlate. In Fourier coordinates their mean correlation is below a
-# tenth, as in the twin. In the other three cases they correlate in every run, as predicted. On digits the means have
-# the order of {eq}`eq-step-order`. The lead of channels and of one scale over the random basis is exploratory, and the
-# difference between those two is open.
+# The coordinates in which Adam divides decide whether neighbors correlate. In Fourier coordinates their mean correlation is
+# below a tenth, as in the twin. In the other three cases they correlate in every run, as the plan predicted. On digits the
+# means have the order of {eq}`eq-step-order`: the lead of channels and of one scale over the random basis is exploratory, and
+# the difference between those two is open.
 
 
 # %% tags=["hide-input"]
@@ -738,7 +722,7 @@ assert order == sorted(order, reverse=True)
 assert leads(usual, random) and leads(one, random) and not leads(one, usual)
 
 # %% [markdown]
-# Queries and keys both line up, in every run:
+# Both queries and keys line up in every run:
 
 # %%
 for recipe, which in itertools.product(("order", "order-photos"), ("query", "key")):
@@ -748,8 +732,9 @@ for recipe, which in itertools.product(("order", "order-photos"), ("query", "key
     assert min(near) > 0.25
 
 # %% [markdown]
-# Does the basis cost accuracy? The twin minus RollPE, seed by seed, in every set of at least three seeds that trained both with AdamW and
-# without a penalty:
+# ### Does the basis cost accuracy?
+#
+# The twin minus RollPE, seed by seed, in every set of at least three seeds that trained both with AdamW and without a penalty:
 
 # %%
 from rollpe_lab.evidence.words import runs_by_arm, values
@@ -774,16 +759,15 @@ Markdown(markdown(rows))
 # *Points of test accuracy; of text, bits per character, where less is better. 95 % intervals over pairs.*
 #
 # - **On digits RollPE's basis costs accuracy.** Together the twin leads by 1.25 points on $4 \times 4$ patches and by 3.98 on
-#   $8 \times 8$ (exploratory: nobody planned to take the sets together). One lead was planned and repeated with fresh seeds, that of
-#   models without biases.
-# - **On CIFAR-100 and on text each set is open.** No set of images has RollPE ahead. The two on CIFAR-100 together have the twin ahead
-#   by 0.81 points, with an interval that nearly reaches zero (exploratory).
-# - **Under Muon**, whose step is the same in every basis, the difference is open, as theory says.
+#   $8 \times 8$ (exploratory: nobody planned to take the sets together). The lead without biases was planned and repeated with
+#   fresh seeds.
+# - **On CIFAR-100 and on text each set is open.** No set of images has RollPE ahead. The two on CIFAR-100 together have the twin
+#   ahead by 0.81 points, with an interval that nearly reaches zero (exploratory).
+# - **Under Muon**, whose step is the same in every basis, the difference is open.
 #
-# That order itself helps or harms a classifier is not shown. On digits the differences of RollPE with Adam in other
-# coordinates are open. On photographs, after two epochs, all runs of the other four cases classify better than all with
-# channels, also with one scale, where neighbors correlate (exploratory). {doc}`18-ablations` asks when the order comes and
-# goes, and whether it makes a map.
+# These runs do not show that order itself helps or harms a classifier. On photographs all runs of the other four cases
+# classify better than all with channels, also with one scale, where neighbors correlate (exploratory). {doc}`Ch. 18
+# <18-ablations>` asks when the order comes and goes, and whether it makes a map.
 
 # %% tags=["hide-input"]
 four, eight, both, text = (
@@ -820,15 +804,3 @@ assert all(difference(arm, usual).p > 0.0125 for arm in others)
 # On photographs all runs of the other four cases classify better.
 assert all(least(arm) > most(photos[1]) for arm in (photos[0], *photos[2:]))
 assert least(photos[0], inside.neighbors) > 0.8
-
-# %% [markdown]
-# ```{admonition} In short
-# :class: tip
-# - A change of basis can be absorbed in the weights. This gives RollPE a rotary twin with exactly its functions.
-# - Gradient descent, momentum, Muon on matrices, and Adam with one scale for each matrix train both alike.
-# - Adam, which scales each entry by itself, makes two different models of them from the first step on.
-# - Early in training all patches need nearly the same change. If their tokens have a part in common, the gradient for
-#   queries is a slow wave along the ring.
-# - In channels and in a random basis Adam keeps the lead of slow waves. In Fourier coordinates it does not, and there
-#   neighbors do not correlate.
-# ```

@@ -19,15 +19,13 @@
 # Does RollPE classify CIFAR-100 far better than a learned table of positions, and about as well as RoPE, as the paper {cite}`rollpe` says?
 #
 # - **The paper's own model, after 50 epochs, has one run of each encoding, and two of RoPE.** RoPE has 67.6 and 66.8 %, RollPE 66.8 %, multiplexed
-#   RollPE 63.7 % and the table 62.8 %, each at the best of three learning rates. The order of RoPE and RollPE is open, and the table is behind by
-#   more than half of the paper's gap. At the highest rate all are far worse, and RollPE is behind the table.
-# - **A small model, after ten epochs of CIFAR-100, shows no such gap.** Among RollPE, RoPE and the table no difference is clear.
-#   Multiplexed RollPE, the paper's best, reaches 37.5 % and 40.6 % once its logits are divided by the number of waves.
-# - **On digits, in a grid of $4 \times 4$ patches, RollPE and RoPE are open.** With the best rate for each they have 94.2 and 93.6 %. RoPE with
+#   RollPE 63.7 % and the table 62.8 %, each at the best of three learning rates. The order of RoPE and RollPE is open.
+# - **A small model, after ten epochs of CIFAR-100, shows no gap.** Among RollPE, RoPE and the table no difference is clear.
+# - **On digits, in a grid of $4 \times 4$ patches, RollPE and RoPE are open.** At the best rate for each they have 94.2 and 93.6 %. RoPE with
 #   waves of 2 to 16 patches is ahead of both, with 96.0 %.
 #
-# Why a learned table falls behind is the question of {doc}`Ch. 19 <19-table>`. In tables `none` is no encoding, `learned` the table, `axial-rope`
-# RoPE with base 100, as is usual for images {cite}`heo2024rotary`, `roll` RollPE, and `roll-twin` its twin ({doc}`Ch. 8 <08-basis>`).
+# In tables `none` is no encoding, `learned` the table, `axial-rope` RoPE with base 100, as is usual for images {cite}`heo2024rotary`, `roll`
+# RollPE, and `roll-twin` its twin ({doc}`Ch. 8 <08-basis>`).
 
 # %% tags=["parameters"]
 encodings: str = "none,learned,axial-rope,roll,multiplexed-roll"  # live {encodings,...}
@@ -92,10 +90,9 @@ figures.use_theme()
 # %% [markdown]
 # ## The paper's table
 #
-# The paper trains ViT-S and states neither recipe nor number of seeds. We assume three seeds, and that ± is their standard deviation. A
-# sister paper of the same laboratory reports the same number for the learned table {cite}`vandegeijn2025circular`; our recipe `paper`
-# follows its 400 epochs. The recipes `strong` and `short` train the same model for far fewer epochs ({doc}`Ch. 11 <11-train>`). Only `short` has
-# runs, on an H200. They are shown at half its learning rate, the best of three for all but multiplexed RollPE.
+# The paper trains ViT-S and states neither recipe nor number of seeds. We assume three, and that ± is their standard deviation. Our recipe
+# `paper` follows the 400 epochs of a sister paper with the same number for the table {cite}`vandegeijn2025circular`; `strong` and `short`
+# train the same model for fewer ({doc}`Ch. 11 <11-train>`). Only `short` has runs, on an H200, shown here at half its learning rate.
 
 # %%
 committed = read_records("data/records")
@@ -103,18 +100,16 @@ large = recipe_with_runs(committed, (large, *LARGE))
 Markdown(results_table(committed, large).to_markdown())
 
 # %% [markdown]
-# With the same seed RoPE leads the table by 4.8 points, in the paper by 8.2, and RollPE by 0.7. Its two runs differ by 0.7, so one run of each shows
-# gaps of several points and decides nothing smaller.
+# With the same seed RoPE leads the table by 4.8 points, in the paper by 8.2, and RollPE by 0.7. The two runs of RoPE differ by as much.
 #
 # ### The learning rate
 #
-# The first runs had the rate 0.001, which the recipe takes from the literature. It was too high, most of all for both RollPEs. There RollPE is
-# 6.3 points behind its twin, the same functions in another basis; at half of it, 0.5. Without positions the model is 9 points behind the
-# table, at half the rate.
+# The first runs had the rate 0.001, which the recipe takes from the literature. It was too high, most of all for both RollPEs: RollPE is
+# 6.3 points behind its twin there, and 0.5 at half of it.
 #
-# Multiplexed RollPE, the paper's best, needs a still lower rate: it is 12.2 points behind RollPE at half of the first rate and 0.2 at a quarter. Its logits
-# are not scaled, and grow with the number of waves. At half of the rate it fits its training images worse than a model without positions. Each at
-# its best rate, it is 3.1 points behind RollPE and 1.0 ahead of the table. A rate below a quarter is not measured, and may suit it better still.
+# Multiplexed RollPE, the paper's best, needs a still lower rate. Its logits are not scaled, and grow with the number of waves. It is 12.2
+# points behind RollPE at half of the first rate, where it fits its training images worse than a model without positions, and 0.2 at a
+# quarter. Each at its best rate, it is 3.1 points behind RollPE and 1.0 ahead of the table. Lower rates are not measured.
 
 # %% tags=["hide-input"]
 rates = {"0.001": "short"}
@@ -142,29 +137,25 @@ Markdown(markdown(rows))
 # %% [markdown]
 # *Accuracy on test images and loss on training images, at three learning rates, seed 0.*
 #
-# Predictions of `plans/table1-short.yaml`, at 0.001 and before the first run:
+# | predicted by the plan (`plans/table1-short*.yaml`) | found |
+# | :-- | :-- |
+# | *before the first run, rate 0.001* | |
+# | RoPE leads the table by 3 to 9 points | by 3.7, and by 4.8 at the better rate |
+# | a table before every block gains a quarter of that | 0.1, which leaves a point or two open |
+# | RollPE and RoPE differ by less than 1.5 points | **wrong:** 8.5; at half of the rate 0.7 |
+# | multiplexed RollPE is below RollPE | by 26.4, 12.2 and, at the lowest rate, 0.2 |
+# | *after these runs, lower rates, held-out images* | |
+# | RollPE gains more than 3 points, RoPE and the table less | **in part wrong:** 19.1, but RoPE 10.4, the table 10.9 |
+# | each at its best rate, RollPE is within 3 points of RoPE | 0.6 behind |
+# | multiplexed RollPE gains more than 10 points | 32.0, and 42.5 at a quarter of the first rate |
+# | at 0.001 the twin is within 1.5 points of RoPE | **wrong:** 3.1 behind |
+# | *after these runs, half of the first rate* | |
+# | a table before every block is 0.5 to 3 points above one | 1.25 above |
+# | a table drawn at $0.5$ is within 1.5 points of one at $0.02$ | **wrong:** 3.1 behind ({doc}`Ch. 19 <19-table>`) |
+# | without positions the model is at least 4 points behind the table | 9.0 |
+# | RollPE and its twin differ by less than 1.5 points | the twin is 0.5 ahead |
 #
-# - *RoPE leads the table by 3 to 9 points.* By 3.7, and by 4.8 at the better rate.
-# - *A table before every block gains at least a quarter of that.* It gains 0.1, which leaves a point or two open.
-# - *RollPE and RoPE differ by less than 1.5 points.* Wrong at 0.001: RollPE is 8.5 behind. At half of it, 0.7 behind.
-# - *Multiplexed RollPE is below RollPE.* By 26.4, 12.2 and, at the lowest rate, 0.2.
-#
-# Predictions of `plans/table1-short-rates.yaml`, made after those runs and about held-out images:
-#
-# - *At a lower rate RollPE gains more than 3 points, RoPE and the table less.* In part wrong: RollPE gains 19.1, but RoPE 10.4 and the table 10.9.
-# - *Each at its best rate, RollPE is within 3 points of RoPE.* It is 0.6 behind, both at half of the first rate.
-# - *Multiplexed RollPE gains more than 10 points.* 32.0, and 42.5 at a quarter of the first rate.
-# - *The twin at 0.001 is within 1.5 points of RoPE.* Wrong: it is 3.1 behind.
-#
-# Predictions of `plans/table1-short-table.yaml`, made after those runs, at half of the first rate:
-#
-# - *A table before every block is 0.5 to 3 points above the table once, and below RoPE.* It is 1.25 above.
-# - *A table drawn at $0.5$ is within 1.5 points of one drawn at $0.02$.* Wrong: it is 3.1 behind, and fits its training images worse
-#   ({doc}`19-table`).
-# - *Without positions the model is at least 4 points behind the table.* 9.0.
-# - *RollPE and its twin differ by less than 1.5 points.* The twin is 0.5 ahead.
-#
-# `plans/table1-short-seeds.yaml` compares the four with seeds 1 to 3, each at its best rate. One of its twelve runs is there, the second of RoPE.
+# `plans/table1-short-seeds.yaml` compares four encodings with seeds 1 to 3, each at its best rate. One of its twelve runs is there.
 
 # %% tags=["hide-input"]
 high, low, lowest = rates.values()
@@ -217,8 +208,7 @@ printed = PAPER_TABLE_1["axial-rope"].mean - PAPER_TABLE_1["learned"].mean
 assert round(printed, 1) == 8.2 and printed / 2 < 4.8 < printed
 
 # %% [markdown]
-# With three seeds the learned table is far behind in the paper. The order of the other three is open. Multiplexed RollPE is ahead of RollPE
-# by one test, but not after a correction for six comparisons.
+# In the paper the learned table is far behind, if it has three seeds. The order of the other three is open.
 
 # %% tags=["hide-input"]
 printed = PAPER_TABLE_1
@@ -252,11 +242,10 @@ mini = [r for r in committed if r.recipe == "mini" and not r.encoding_options]
 Markdown(results_table(mini, "mini").to_markdown())
 
 # %% [markdown]
-# The rules of evidence of this book are these. A test is over runs with different seeds. All comparisons of a recipe, of a plan, or of a
+# The rules of evidence of this book: a test is over runs with different seeds. All comparisons of a recipe, of a plan, or of a
 # section without a plan are one family, corrected by Holm's method {cite}`holm1979simple`. A difference is *clear* if its p is below 0.05
 # after the correction, over all seeds and over those planned before any result alone; of image models also if it stays when images and
 # seeds are drawn anew. It is *exploratory* if nobody planned it, or if it depends on seeds added after looking. It is *open* otherwise.
-#
 # Runs are compared within one set of seeds: under one recipe RoPE on digits has means of 92.3, 92.1, 93.6 and 90.9 % in four sets.
 
 # %% tags=["hide-input"]
@@ -270,18 +259,14 @@ photos = {name: list(arm.values()) for name, arm in arms_of(mini, "mini").items(
 Markdown(to_markdown([c for c in asked if {c.variant, c.reference} <= photos.keys()]))
 
 # %% [markdown]
-# - **Clear:** the table, RoPE, RollPE's twin and multiplexed RollPE are better than no encoding. Multiplexed RollPE, whose logits are
-#   unscaled, is behind the table, RoPE and the twin.
-# - **Exploratory:** RollPE is better than no encoding, and the table is better than the twin by about a point. Both depend on a fourth
-#   seed, added after seeing three.
-# - **Open:** RollPE against its twin, RoPE, the table and multiplexed RollPE; RoPE against the twin and the table.
-#
-# The paper's large gap does not appear: here the best encoding is less than six points ahead of none.
+# Clear is that all but RollPE are better than no encoding, and that multiplexed RollPE, with unscaled logits, is behind the table, RoPE and the
+# twin. RollPE's lead over none is exploratory: it depends on a fourth seed, added after seeing three. The paper's gap does not appear: the
+# best encoding is less than six points ahead of none.
 #
 # Multiplexed RollPE has a second wave, more weights, and larger logits: a sum over $W$ waves is divided by $\sqrt d$ alone
-# ({doc}`Ch. 7 <07-waves>`). With logits divided by $W$ it reaches 40.6 %, the level of RoPE and the table, against 37.5 % without. Every run gains;
-# after the correction the difference is open. With both waves at one speed it reaches 35.5 %. `plans/ladder-1-waves.yaml` predicted a gain below
-# two points for both changes, which was wrong twice.
+# ({doc}`Ch. 7 <07-waves>`). With logits divided by $W$ it reaches 40.6 %, the level of RoPE and the table, against 37.5 % without. Every run
+# gains; after the correction the difference is open. With both waves at one speed it reaches 35.5 %. Both changes were predicted to gain
+# less than two points, which was wrong.
 
 
 # %% tags=["hide-input"]
@@ -323,8 +308,8 @@ assert all(abs(mean(scaled) - small[arm]) < 0.5 for arm in ("axial-rope", "learn
 # %% [markdown]
 # ### Do they get the same images right?
 #
-# Two models of equal accuracy can be right on different images. For each pair of runs we correlate right and wrong over the test images. The
-# *excess* is the correlation across two encodings minus the correlation within each. Zero means that the encoding makes no difference.
+# For each pair of runs we correlate right and wrong over the test images. The *excess* is the correlation across two encodings minus the
+# correlation within each. Zero means that the encoding makes no difference.
 
 # %%
 right = {
@@ -367,12 +352,9 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# - RollPE and RoPE get the same images right about as often as two seeds of one encoding do.
-# - RollPE's twin expresses exactly RollPE's functions, yet it agrees with RollPE no better than RoPE does.
-# - The learned table is right on other images than these three, and multiplexed RollPE as well. The model without an encoding differs most.
-#
-# The intervals hold the runs fixed. A permutation test over runs, chosen when the runs were known, compares each encoding with RollPE, its twin
-# and RoPE, taken as one:
+# RollPE and RoPE get the same images right about as often as two seeds of one encoding do, and RollPE's twin agrees with RollPE no better. The
+# learned table and multiplexed RollPE are right on other images. The intervals hold the runs fixed. A permutation test over runs, chosen
+# when the runs were known, compares each encoding with RollPE, its twin and RoPE, taken as one:
 
 # %%
 rotations = ["roll", "roll-twin", "axial-rope"]
@@ -382,8 +364,7 @@ for name in right:
     print(f"{name:16} p after Holm {after[name]:.3f}")
 
 # %% [markdown]
-# No encoding, the table and multiplexed RollPE are apart from the three after the correction. So is the twin from RollPE and RoPE, by
-# little.
+# After the correction no encoding, the table and multiplexed RollPE are apart from the three, and the twin, by little, from the other two.
 
 
 # %% tags=["hide-input"]
@@ -407,7 +388,7 @@ assert all(-0.01 < excess("roll-twin", name) < 0 for name in ("roll", "axial-rop
 # %% [markdown]
 # ### Other sizes and shifts
 #
-# After training, the test images are resized or moved. Resizing also changes what a patch shows, so only the distance to the line without an
+# After training, the test images are resized or moved. Resizing also changes what a patch shows; the distance to the line without an
 # encoding is about positions.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-conditions", "caption": "CIFAR-100, recipe mini: test accuracy on images resized (left) or moved (right) after training. Dots are seeds, lines their means; dotted lines mark what was trained."}, "image": {"alt": "Left: accuracy against image size, highest at the trained 32 pixels. At 48 all but the learned table are as low as no encoding; at 64 the rolls are below it. Right: accuracy against shift; all lines fall, no encoding least."}}
@@ -420,11 +401,10 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# - **At 1.5× resolution (48 pixels)** no lead of RollPE or RoPE over no encoding shows (24.9 %, 24.0 %, 24.3 %). The learned table,
-#   interpolated, leads it with 29.6 %, and has the highest mean at every size.
-# - **At 2× resolution (64 pixels)** the table keeps 18.7 %, RoPE 14.3 %, no encoding 14.9 %, and RollPE falls below it, 12.1 %.
-# - **A shift by four pixels**, a whole patch, costs every encoding, relative or not, about six points, and costs the model without an
-#   encoding four. Relative encodings gain nothing here.
+# - **At 1.5× resolution (48 pixels)** RollPE and RoPE do no better than no encoding (24.9 %, 24.0 %, 24.3 %). The learned table,
+#   interpolated, has 29.6 %, and the highest mean at every size.
+# - **At 2× resolution (64 pixels)** the table keeps 18.7 %, RoPE 14.3 %, no encoding 14.9 %, RollPE 12.1 %.
+# - **A shift by four pixels**, a whole patch, costs every encoding, relative or not, about six points, and no encoding four.
 
 # %% tags=["hide-input"]
 arms = {name: f"mini/{name}" for name in photos}
@@ -478,9 +458,8 @@ pairs = [(b, a) for a, b in itertools.combinations(arms, 2)]
 Markdown(to_markdown(compared(arms, pairs)))
 
 # %% [markdown]
-# Three live seeds find large differences only. At this one learning rate five committed seeds have RollPE clearly ahead of
-# RoPE, with 95.6 and 92.3 %. With the best of three rates for each, chosen by one run, ten other seeds have RollPE at 94.2 ± 1.0 and
-# RoPE at 93.6 ± 1.2 %, and the difference is open.
+# Three live seeds find large differences only. At this learning rate five committed seeds have RollPE clearly ahead of RoPE, with 95.6 and
+# 92.3 %. With the best of three rates for each, ten other seeds have 94.2 ± 1.0 and 93.6 ± 1.2 %, and the difference is open.
 
 # %% tags=["hide-input"]
 asked = {(c.variant, c.reference): c for c in family(committed, "quick", later_cells())}
@@ -500,10 +479,9 @@ assert lead(tuned).low < 0 < lead(tuned).high and lead(tuned).n == 10
 # %% [markdown]
 # ### Range or spacing?
 #
-# RollPE's frequencies differ from RoPE's in two ways. Their *spacing* has equal steps, $2\pi k/n$, where RoPE's has equal
-# ratios. Their *range* is waves of 2 to $n$ patches, where RoPE's shortest wave is $2\pi$ patches long, longer than a row of four
-# patches. A factorial separates the two, with rotations of either spacing over either range
-# (`plans/spacing-digits-rates.yaml`, with tests and predictions). Every arm has the best of three learning rates, chosen by one run.
+# RollPE's frequencies have equal steps, $2\pi k/n$, where RoPE's have equal ratios. Their waves are 2 to $n$ patches long, where RoPE's
+# shortest has $2\pi$ patches, more than a row of four. A factorial trains rotations of either spacing over either range
+# (`plans/spacing-digits-rates.yaml`), each at the best of three learning rates, chosen by one run.
 
 # %%
 Markdown(spacing.means())
@@ -511,13 +489,10 @@ Markdown(spacing.means())
 # %% [markdown]
 # *Test accuracy (%), and on text bits per character, where less is better: mean ± SD (runs).*
 #
-# On digits in a grid of $4 \times 4$ patches the range matters: with the ring's range RoPE gains at either spacing. The spacing is open. On
-# $8 \times 8$ patches rotations with the ring's frequencies are clearly better than RollPE itself.
-#
-# The gain of waves of 2 to 16 patches, at equal ratios, has its scope. It is 2.4 points on $4 \times 4$ patches and 2.6 on
-# $8 \times 8$, where equal steps gain 3.4. On text, waves of 2 to 64 characters are level with RollPE. On CIFAR-100, after ten epochs,
-# there is none: 40.8 against 41.0 %, two seeds.
-# Tests and the price at other sizes are in {doc}`Ch. 18 <18-ablations>`.
+# On digits the range matters: waves of 2 to 16 patches at equal ratios gain 2.4 points on $4 \times 4$ patches and 2.6 on $8 \times 8$,
+# where equal steps gain 3.4 and are clearly better than RollPE itself. The spacing is open. On text, waves of 2 to 64 characters are level
+# with RollPE. On CIFAR-100, after ten epochs, there is no gain: 40.8 against 41.0 %, two seeds. Tests and the price at other sizes are in
+# {doc}`Ch. 18 <18-ablations>`.
 
 # %% tags=["hide-input"]
 usual, usual_steps, fit, fit_steps, *_ = spacing.arms_of("quick-spacing").values()
@@ -553,13 +528,12 @@ assert lead((f"ladder/{ring}", "ladder/axial-rope")).n == 2
 # ## The paper's hypotheses, so far
 #
 # - *RoPE works because it behaves like a traveling wave.* Accuracy cannot decide this: RollPE and its twin, a wave and a rotation, express
-#   the same functions. They train differently. On digits the twin is ahead, in no set of runs under AdamW is RollPE, and on CIFAR-100 and
-#   text the difference is open ({doc}`08-basis` has all sets).
+#   the same functions. On digits the twin is ahead, elsewhere the difference is open ({doc}`Ch. 8 <08-basis>`).
 # - *Relativity is not needed.* Multiplexed RollPE breaks it. On digits no loss shows. On CIFAR-100 its logits must be scaled.
 # - *Rolled channels become a topographic map.* On $8 \times 8$ patches neighbors on RollPE's ring correlate, without any penalty, also in
-#   the paper's model. On digits they do not where Adam divides in Fourier coordinates ({doc}`08-basis`).
+#   the paper's model; on digits not where Adam divides in Fourier coordinates ({doc}`Ch. 8 <08-basis>`).
 #
-# The {doc}`ledger <../claims>` judges each claim of the paper. At the paper's scale most claims wait for more runs.
+# The {doc}`ledger <../claims>` judges each claim of the paper.
 
 # %% tags=["hide-input"]
 # Relativity is not needed: on digits no loss shows.
@@ -583,7 +557,6 @@ assert all(abs(mean(arm, neighbors)) < 0.1 for arm in others)
 #
 # ```{solution} ex-results-more
 # :class: dropdown
-# More of them do: an interval shrinks with the square root of the number of seeds, and the quantile of Student's t falls as well.
-# Ten seeds leave about two fifths of the width of three. Do not stop where a favorite difference turns clear: fix the number
-# beforehand, and correct for all pairs.
+# More of them do: ten seeds leave about two fifths of the width of three. Do not stop where a favorite difference turns
+# clear: fix the number beforehand, and correct for all pairs.
 # ```

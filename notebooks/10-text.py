@@ -22,10 +22,9 @@
 # - **Beyond the trained length RollPE fails.** After one full turn the ring takes an old character for the newest one, and the loss jumps.
 # - **One change of sign moves the jump from 64 to 128.** In windows of 128 this twisted ring is clearly better than RollPE and RoPE.
 # - **RoPE loses least with waves of 2 to 64 characters, none longer than the window**: it needs 2.49 bits at 64 characters and 2.72 at 512.
-#   Two other encodings keep their level: Shaw's vectors, and ALiBi, which starts half a bit behind.
+#   Shaw's vectors keep their level, and so does ALiBi, which starts half a bit behind.
 #
-# All of this is one small model in one pass over the data. All but the comparison of RoPE's waves is one text, with a learning rate chosen
-# for RoPE.
+# All of this is one small model in one pass over the data, and mostly one text, with a learning rate chosen for RoPE.
 
 # %% tags=["parameters"]
 encoding: str = "roll"  # of the live run {none|learned|rope|roll|roll-twin|shaw}
@@ -97,14 +96,13 @@ names = {
 # ## The text and the model
 #
 # The text is the Python source of SymPy 1.14.0; the test text comes from other files. The model is a small GPT with three blocks, 128
-# channels and two heads of 64. It reads 64 characters and predicts the successor of each. Its loss is measured in *bits per character*, the
-# length of the shortest code that the predictions $P$ allow for a text $x$, divided by its $N$ characters:
+# channels and two heads of 64. It reads 64 characters and predicts the successor of each. Its loss is measured in *bits per character*:
 #
 # $$
 # b = -\frac{1}{N} \log_2 \prod_{p=1}^{N} P(x_p \mid x_1, \dots, x_{p-1})
 # $$ (eq-bits)
 #
-# It is the cross-entropy with base 2 instead of e. One bit less means that the characters were twice as probable on average.
+# One bit less means that the $N$ characters of the text were twice as probable on average.
 
 # %%
 scores, x = torch.randn(9, 96, dtype=torch.float64), torch.randint(96, (9,))
@@ -286,8 +284,8 @@ assert least(fast, jump(128)) > 0.5 and most(fast, jump(64)) < 0.2
 # $z_j = x_j + \mathrm{i}\, x_{n+j}$:
 #
 # $$
-# \begin{gathered} (N_\varphi z)_j = z_{j+1} \quad (j < n - 1), \qquad (N_\varphi z)_{n-1} = e^{\mathrm{i} \varphi} z_0, \\
-# \theta_k = \frac{2\pi k + \varphi}{n}, \quad k = 0, \dots, n - 1, \qquad N_\varphi^n = e^{\mathrm{i} \varphi} \end{gathered}
+# \begin{gathered} (T_\varphi z)_j = z_{j+1} \quad (j < n - 1), \qquad (T_\varphi z)_{n-1} = e^{\mathrm{i} \varphi} z_0, \\
+# \omega_k = \frac{2\pi k + \varphi}{n}, \quad k = 0, \dots, n - 1, \qquad T_\varphi^n = e^{\mathrm{i} \varphi} \end{gathered}
 # $$ (eq-twist-angle)
 #
 # A quarter turn gives the twisted ring of $2n$ channels. With $\varphi = 2\pi/7$ the scores repeat after seven laps, with the golden angle
@@ -303,15 +301,15 @@ found = torch.complex(rolled[:, :n], rolled[:, n:])
 agree("eq-twist-angle", found, [one, cmath.exp(1j * φ) * z, z])  # a step, 1 and 7 laps
 
 # %% [markdown]
-# The waves $e^{\mathrm{i} \theta_k j}$ are its eigenvectors:
+# The waves $e^{\mathrm{i} \omega_k j}$ are its eigenvectors:
 
 # %%
 k = torch.arange(n, dtype=torch.float64)
-θ = (2 * math.pi * k + φ) / n
-waves = torch.exp(1j * θ[:, None] * k)  # one in each row
+ω = (2 * math.pi * k + φ) / n
+waves = torch.exp(1j * ω[:, None] * k)  # one in each row
 turned = twisted_pair_roll(torch.cat((waves.real, waves.imag), 1), 1, twist=1 / 7)
 found = torch.complex(turned[:, :n], turned[:, n:])
-agree("eq-twist-angle", found, torch.exp(1j * θ)[:, None] * waves)
+agree("eq-twist-angle", found, torch.exp(1j * ω)[:, None] * waves)
 
 # %% tags=["hide-input"]
 quarter = torch.exp(1j * (2 * math.pi * k + math.pi / 2) / n).angle().abs().sort()[0]

@@ -13,17 +13,9 @@
 # %% [markdown]
 # # Train one model
 #
-# This page trains one vision transformer to classify handwritten digits, with RollPE (`roll`) as its positional
-# encoding. It shows every step from the recipe to the record, the file that all tables and figures of results are
-# computed from. The model is so small that a CPU trains it in less than a minute. Every choice is a parameter: rerun
-# the page to see what another encoding, seed or learning rate does.
-#
-# ```bash
-# rollpe notebook notebooks/11-train.py -p encoding axial-rope -p seed 3 -p epochs 2
-# ```
-#
-# The same run without a notebook is `rollpe train --encoding roll --recipe quick --seed 0`. The paper's model needs a
-# GPU and one of three larger recipes, for example `-p recipe short -p device cuda`.
+# This page trains a vision transformer with RollPE (`roll`) to classify handwritten digits: first in ten lines, then as
+# all models of this book were trained, from the recipe to the record that tables and figures of results are computed
+# from.
 
 # %% tags=["parameters"]
 encoding: str = "roll"  # positional encoding, or two joined by + {encodings}
@@ -56,10 +48,40 @@ begin(globals())
 figures.use_theme()
 
 # %% [markdown]
+# ## In ten lines
+
+# %%
+import torch
+from torch.nn.functional import cross_entropy
+
+from rollpe.vit import create_vit
+
+torch.manual_seed(seed)
+digits, shape = load_dataset("digits"), {"image_size": 8, "patch_size": 2}
+train_images, held_out_images = (
+    (split.images / 255 - digits.mean[0]) / digits.std[0]
+    for split in (digits.train, digits.held_out)
+)
+
+# %%
+model = create_vit(encoding, size="nano", channels=1, classes=10, pool="avg", **shape)
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.002)
+for _ in range(100):
+    batch = torch.randint(len(train_images), (64,))
+    logits = model(train_images[batch])
+    cross_entropy(logits, digits.train.labels[batch]).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+right = model(held_out_images).argmax(dim=1) == digits.held_out.labels
+print(f"{right.double().mean():.0%} of held-out digits after 100 steps")
+
+# %% [markdown]
+# The rest of the page is for runs that are to be compared and repeated.
+#
 # ## Five recipes, five questions
 #
 # A recipe is a short YAML file that fixes everything about a run except the encoding, the seed and the machine. There
-# are five for images; `text` trains a language model ({doc}`10-text`). Weights are counted without an encoding.
+# are five for images; `text` trains a language model ({doc}`Ch. 10 <10-text>`). Weights are counted without an encoding.
 
 # %% tags=["hide-input"]
 questions = {
@@ -95,33 +117,23 @@ for name, question in questions.items():
 Markdown("\n".join(lines))
 
 # %% [markdown]
-# The book has runs of `quick`, `mini` and `short`. Of `strong` and `paper` it has none. {doc}`09-results` shows the
-# results.
-#
-# `short`, `strong` and `paper` train the paper's model on the paper's data. The paper does not state its recipe, so the
-# three differ in what they replace it by:
+# `quick`, `mini` and `short` have runs ({doc}`Ch. 9 <09-results>`), `strong` and `paper` have none. `short`, `strong` and
+# `paper` train the paper's model on the paper's data. The paper does not state its recipe, so the three differ in what
+# they replace it by:
 #
 # - **`paper`** is the recipe of a sister paper from the same laboratory {cite}`vandegeijn2025circular`. Its file marks
 #   every choice that neither paper states as ours. It asks whether the paper's accuracies can be reproduced.
-# - **`strong`** asks whether the gap between encodings survives a training made for *learned* positions.
-#   Optimizer, schedule and most of the regularization come from a baseline with a learned table: a ViT of 2.7 million
-#   parameters, reported at 73.81 % on CIFAR-100 {cite}`lee2021vision`. The paper, with a model several times as large,
-#   prints 64.2 for learned positions, 72.4 for RoPE and 72.1 for RollPE. So much of the learned table's deficit there
-#   may come from the training and not from the encoding.
+# - **`strong`** asks whether the gap between encodings survives a training made for *learned* positions. Optimizer,
+#   schedule and most of the regularization come from a baseline with a learned table: a ViT of 2.7 million parameters,
+#   reported at 73.81 % on CIFAR-100 {cite}`lee2021vision`. The paper, with a model several times as large, prints 64.2
+#   for learned positions. Much of that deficit may come from the training. The baseline's number does not predict that
+#   of `strong`: its code sees 15 million images, `strong` 4.5 million, and tracks the best test accuracy over all epochs.
 # - **`short`** is made for half an hour on one GPU. It has half the epochs of `strong` and less regularization; its
 #   file says why.
 #
-# The baseline's accuracy does not predict that of `strong`, for three reasons:
-#
-# - The "100 epochs" in the baseline's code are 300 passes over 50,000 images, or 15 million images. `strong` sees 4.5
-#   million.
-# - The baseline mixes half of its batches; `strong` mixes every image.
-# - The baseline's code tracks the best test accuracy over all epochs. Here the test images are scored once.
-#
 # ## The recipe of this run
 #
-# This is the recipe with all its keys, including those at their defaults. The parameters above replace single keys;
-# nothing else distinguishes this run from any other run of the same recipe.
+# This is the recipe with all its keys. The parameters of this page replace single ones.
 
 
 # %%
@@ -140,9 +152,8 @@ print(
 # %% [markdown]
 # ## What the model sees
 #
-# An image is cut into square patches, and each patch becomes a token. Without an encoding the model receives an
-# unordered set of patches. The positions, each patch's row and column, are passed along with the tokens. In recipes
-# with a class token, that token has no position.
+# Each square patch of an image becomes a token. The positions, each patch's row and column, are passed along with the
+# tokens. In recipes with a class token, that token has no position.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-patches", "caption": "Training images, cut into the patches that become tokens. The number in each patch is its order in the sequence; its position is its row and column."}, "image": {"alt": "A row of training images, each overlaid by a grid of patches; the patches of the first image are numbered row by row from zero."}}
 data = load_dataset(settings.data, held_out=settings.held_out)
@@ -175,9 +186,8 @@ fig
 # %% [markdown]
 # ## The model
 #
-# The backbone is timm's vision transformer; only the attention and the encoding inside it are ours. Each block has an
-# encoding of its own, so an encoding with weights can differ between layers. Encodings that are added to the tokens act
-# once, before the first block.
+# The backbone is timm's vision transformer; the attention and the encoding inside it are ours. Each block has an encoding
+# of its own. Encodings that are added to the tokens act once, before the first block.
 
 # %%
 cell = RunId(
@@ -229,15 +239,12 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The loss uses smoothed labels, and augmented images if the recipe augments, so it does not go to zero. The held-out
-# accuracy is measured on images without augmentation.
+# The loss uses smoothed labels, and augmented images if the recipe augments, so it does not go to zero.
 #
 # ## What the run leaves behind
 #
 # The record is one JSON file: the complete recipe, every epoch, one bit for each test image, the environment and the
-# commit. It is written under a temporary name and then renamed, so an interrupted run leaves no half record. An `.npz`
-# file of the same name holds the measurements behind {doc}`18-ablations`: how smooth the trained queries and keys are, for
-# example.
+# commit. An `.npz` file of the same name holds measurements inside the model ({doc}`Ch. 18 <18-ablations>`).
 
 # %%
 path = record_path(Path(records), record)
@@ -245,14 +252,6 @@ print(path)
 print(f"{path.stat().st_size / 1024:.1f} KiB, schema version {record.schema_version}")
 wrong = np.flatnonzero(~record.correct_bits())
 print(f"{len(wrong)} of {record.test.images} test images are wrong")
-
-# %% [markdown]
-# ```{admonition} In short
-# :class: tip
-# - A recipe, an encoding and a seed determine a run: on one CPU bit for bit, given the same versions and number of
-#   threads.
-# - A run ends in a record. All tables and figures of trained models are computed from records.
-# ```
 
 # %% [markdown]
 # ## Exercises
@@ -278,9 +277,9 @@ print(f"{len(wrong)} of {record.test.images} test images are wrong")
 # ```{solution} ex-train-seed
 # :class: dropdown
 # `for s in 0 1 2; do rollpe train --encoding roll --seed $s; done; rollpe table` prints the mean, the standard
-# deviation and the interval over the three seeds. {doc}`09-results` does the same for every encoding of the paper. On
-# digits RollPE scores 95.6 ± 0.8 % and RoPE 92.3 ± 0.9 % (mean ± SD). Such a spread is about as large as the differences
-# that the paper prints between its rotary and rolled encodings, and much smaller than their lead over the learned table.
+# deviation and the interval over the three seeds. On digits RollPE scores 95.6 ± 0.8 % and RoPE 92.3 ± 0.9 % (mean ± SD).
+# Such a spread is about as large as the differences that the paper prints between its rotary and rolled encodings, and
+# much smaller than their lead over the learned table.
 # ```
 
 # %% tags=["hide-input"]

@@ -122,15 +122,6 @@ for kind in kinds.split(","):
     print(f"  largest product: {b.peak_gflops:,.0f} GFLOP/s")
     print(f"  share of it in a step: {100 * none.share_of_peak:.0f} %")
 
-# %% [markdown]
-# ```{admonition} In short
-# :class: tip
-# - On the measured CPU, RoPE, RollPE and its twin add at most one percent to a training step, the twisted ring at most
-#   two.
-# - More channels in attention (`shaw-kv`), projecting queries and keys twice (`multiplexed-roll`) and a matrix
-#   exponential in every layer (`lie`) add more.
-# ```
-
 # %% tags=["hide-input"]
 # RoPE, RollPE and its twin add at most one percent, the twisted ring two.
 measured = newest_by_device("data/benchmarks")

@@ -307,14 +307,6 @@ agree("eq-sinusoid-shift-printed", PE @ R.T, formulas.sinusoids(p - shift, ω))
 differs("eq-sinusoid-shift-printed", PE @ R.T, formulas.sinusoids(p + shift, ω), 0.1)
 
 # %% [markdown]
-# ```{admonition} In short
-# :class: tip
-# - T5 learns one number for each range of offsets; far ranges are wide.
-# - Shaw's encoding needs no vector for each pair, {eq}`eq-shaw-gather`, and on a grid no number for each pair,
-#   {eq}`eq-shaw-grid`.
-# - A cache of keys and values works unchanged, {eq}`eq-cache-shaw`.
-# ```
-#
 # ## Exercise
 #
 # ```{exercise}

@@ -388,12 +388,3 @@ def unpaired(φ):
 
 agree("eq-even-spacing", [unpaired(0.0), unpaired(math.pi)], [0.0, 0.0])
 differs("eq-even-spacing", unpaired(1.0), 0.0, 0.01)
-
-# %% [markdown]
-# ```{admonition} In short
-# :class: tip
-# - The entries of the generator and of the roll are ratios of sines.
-# - The paper's Eqs. 7 and 14 number the waves from 0, which makes queries complex between the steps.
-# - The central difference generates rotations, but short waves turn too slowly.
-# - The paper's wavelength equates a frequency of RollPE with the logarithm of one of RoPE.
-# ```

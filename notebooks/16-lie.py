@@ -116,9 +116,8 @@ differs("eq-lie-relative", [R[0].T @ R[1] for R in others], [R[2] for R in other
 # %% [markdown]
 # ## One turn, and the sphere
 #
-# The paper cites a study in which encodings that are not relative work as well as RoPE {cite}`vandegeijn2025circular`. Two
-# are in the library. **Uniform** RoPE (`uniform-rope`) has a single frequency, one turn across the image, which we take
-# to mean $G$ tokens per turn:
+# The paper cites a study in which encodings that are not relative work as well as RoPE {cite}`vandegeijn2025circular`.
+# **Uniform** RoPE (`uniform-rope`) has a single frequency, one turn across the image, which we take to mean $G$ tokens:
 #
 # $$
 # \varphi(p) = \frac{2 \pi}{G} \, p \quad \Longrightarrow \quad R_{\varphi(\Delta)} = R_{\varphi(\Delta - G)}
@@ -196,9 +195,8 @@ differs("eq-spherical-shift", below, home)
 # %% [markdown]
 # ## Which offsets each encoding can single out
 #
-# The query is random, and the key is the one that answers it best at one offset, marked by a ring in
-# {numref}`fig-axes-maps`. Where else does this key answer? With $E(p)$ for the matrix that encodes position $p$, the mean
-# over random queries is a scalar product of two such matrices.
+# The query is random, and the key is the one that answers it best at one offset. Where else does this key answer? With
+# $E(p)$ for the matrix that encodes position $p$, the mean over random queries is a scalar product of two such matrices.
 
 # %% tags=["hide-input"]
 names = ["axial-rope", "mixed-rope", "uniform-rope", "spherical-rope", "lie"]
@@ -259,12 +257,9 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# - *Crosses* are additive encodings: they answer along the whole row and column of the target.
-# - *Repeats* are aliases: uniform RoPE answers equally one image height or width away, a torus that is too small one
-#   sheet away.
-# - *Width* is smoothness: the rotary encodings blur the target into its neighbors, the rolls do not.
-#
-# Mixed RoPE and LieRE are untrained here. The mean over queries hides that spherical RoPE is not relative.
+# Encodings whose score is a sum over axes answer along the whole row and column of the target. Uniform RoPE answers equally
+# one image height or width away, a torus that is too small one sheet away. The rotary encodings blur the target into its
+# neighbors, the rolls do not. Mixed RoPE and LieRE are untrained here.
 #
 # A torus that fits the grid answers at one point only, but needs a channel for each offset of a grid of $G_y$ by $G_x$
 # patches:
@@ -293,7 +288,7 @@ agree("eq-grid-offsets", found, [math.prod(torus), math.prod(torus), math.prod(s
 # ## Another resolution
 #
 # A side of an image has $G$ patches in training and may have $G'$ afterwards. Offsets beyond the training grid are new to
-# the model. The alternative is to let every patch keep its place in the picture:
+# the model, unless every patch keeps its place in the picture:
 #
 # $$
 # p \mapsto \bigl( p + \tfrac12 \bigr) \, \frac{G}{G'} - \tfrac12
@@ -313,9 +308,9 @@ agree("eq-resolution", [library, middles, same], [squeezed, positions, positions
 # %% [markdown]
 # ## Several waves: a fair control
 #
-# In the paper's table, on CIFAR-100 {cite}`krizhevsky2009learning`, multiplexed RollPE reaches 73.4 and RollPE 72.1
-# {cite}`rollpe`. Is it the speeds of its $W$ waves, {eq}`eq-multiplexed`? On a ring whose length shares no factor with
-# $w$, the speed of a single wave is only an order of its channels, which projections can learn:
+# In the paper's table multiplexed RollPE reaches 73.4 and RollPE 72.1 {cite}`rollpe`. Is it the speeds of its $W$ waves,
+# {eq}`eq-multiplexed`? On a ring whose length shares no factor with $w$, the speed of a single wave is an order of its
+# channels, which projections can learn:
 #
 # $$
 # \begin{gathered} S^{w} = P^\top S \, P, \qquad (P x)_i = x_{w i \bmod n}, \\
@@ -386,11 +381,10 @@ agree("eq-multiplexed-control", control, of_sum)
 differs("eq-multiplexed-control", other, of_sum, 1e-3)
 
 # %% [markdown]
-# On handwritten digits RollPE reaches 95.6 %, the control 94.2 %, and multiplexed RollPE 96.4 %; the difference of the
-# last two is open. After ten passes over CIFAR-100 RollPE reaches 39.5 %, multiplexed RollPE 37.5 %, and the control
-# 35.5 %; both differences are open. With the logits divided by $W$, multiplexed RollPE reaches 40.6 % there, and each of
-# these runs is above every run without the factor. The scale of the logits explains the deficit better than the cross
-# terms. After the correction for all comparisons this difference is open as well ({doc}`Ch. 9 <09-results>`).
+# On digits RollPE reaches 95.6 %, the control 94.2 %, and multiplexed RollPE 96.4 %; the difference of the last two is
+# open. After ten epochs of CIFAR-100 the three reach 39.5, 35.5 and 37.5 %; both differences are open. With the logits
+# divided by $W$ multiplexed RollPE reaches 40.6 % there, and each of these runs is above every run without the factor. The
+# scale of the logits explains the deficit better than the cross terms do ({doc}`Ch. 9 <09-results>`).
 
 # %% tags=["hide-input"]
 from rollpe_lab.evidence.words import least, means, most, verdict
@@ -411,13 +405,6 @@ pairs += (f"mini/{waved}", "mini/roll"), (f"mini/{waved}", scaled)
 assert {verdict(*pair) for pair in pairs} == {"open"}
 
 # %% [markdown]
-# ```{admonition} In short
-# :class: tip
-# - LieRE is relative if its generators commute, spherical RoPE along one axis.
-# - A ring needs $2G-1$ channels for its axis, a torus their product.
-# - Multiplexing changes speeds, size and the scale of the logits: compare it with waves of equal speed.
-# ```
-#
 # ## Exercise
 #
 # ```{exercise}

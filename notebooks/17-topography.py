@@ -16,19 +16,11 @@
 # %% [markdown]
 # # Smooth rings and topographic losses
 #
-# In visual cortex, cells that lie side by side respond to similar things. The paper asks the same of RollPE: its
-# channels lie on a ring, and **neighboring channels should respond alike**
-# {cite}`rollpe,lee2020topographic,margalit2024unifying`. How can one measure such order, encourage it by a penalty, and
-# what does it cost? In this book *order along the ring* is measured in two ways:
-#
-# - **Roughness in one response**: how much neighboring channels differ, divided by how much they would differ in random
-#   order. One means no order, less than one means that neighbors are alike.
-# - **Correlation over many responses**: how strongly the activities of two neighboring channels correlate, compared
-#   with any two channels.
-#
-# The penalty on neighbors is a low-pass filter on the ring, and its price is resolution. It is related to the spatial
-# loss of topographic networks, but neither implies the other. {doc}`08-basis` and {doc}`18-ablations` say whether training
-# produces order without a penalty.
+# In visual cortex, cells that lie side by side respond to similar things. The paper asks the same of RollPE: neighboring
+# channels on its ring should respond alike {cite}`rollpe,lee2020topographic,margalit2024unifying`. How can one measure
+# such order, and what does a penalty cost? The penalty on neighbors is a low-pass filter on the ring, and its price is
+# resolution. It is related to the spatial loss of topographic networks, but neither implies the other. Whether training
+# produces order without a penalty is the question of {doc}`Ch. 8 <08-basis>` and {doc}`Ch. 18 <18-ablations>`.
 
 # %% tags=["parameters"]
 n: int = 32  # channels on the ring [8..128]
@@ -64,17 +56,16 @@ torch.set_default_dtype(torch.float64)
 # %% [markdown]
 # ## Close in angle, close in space
 #
-# A token that moves a little should not become another token. So the paper asks that a token and the same token a
-# little further on remain highly correlated (Eq. 8 of the paper). Since the roll is orthogonal, this does not depend on
-# where the token is:
+# A token that moves a little should not become another token. The paper asks that the two remain highly correlated (its
+# Eq. 8). Since the roll is orthogonal, this does not depend on where the token is:
 #
 # $$
 # \begin{aligned} & \frac{\mathrm{Roll}_p(q) \cdot \mathrm{Roll}_{p + \Delta}(q)}{\|q\|^2} \\
 # & \quad = \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \end{aligned}
 # $$ (eq-smooth)
 #
-# From this Eq. 9 concludes that the two are close in space: $\|q - \mathrm{Roll}_\Delta(q)\| < \epsilon$. By hand, on a
-# ring of three channels:
+# From this Eq. 9 concludes that the two are close in space: $\|q - \mathrm{Roll}_\Delta(q)\| < \epsilon$. On a ring of
+# three channels they are not:
 
 # %%
 q = torch.tensor([1.0, 1.0, 0.0])
@@ -86,15 +77,14 @@ for scale in (1, 10):
     print(f"{scale:2} q: ε = 1 - {cosine:.2f}, distance {distance:.2f}")
 
 # %% [markdown]
-# The bound lacks the length of $q$, on which the distance depends and the cosine does not. It also lacks a root:
-# relative to the length the distance is 1 where $\epsilon$ is one half. Expanding the square shows both:
+# The bound lacks the length of $q$, and a root. Expanding the square shows both:
 #
 # $$
 # \begin{aligned} & \|q - \mathrm{Roll}_\Delta(q)\|^2 \\
 # & \quad = 2 \|q\|^2 \left( 1 - \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \right) \end{aligned}
 # $$ (eq-distance)
 #
-# So Eq. 8 is equivalent to
+# Eq. 8 is therefore equivalent to
 #
 # $$
 # \begin{gathered} \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} \ge 1 - \epsilon \quad \Longleftrightarrow \\
@@ -108,7 +98,7 @@ for scale in (1, 10):
 # \text{where } \frac{q \cdot \mathrm{Roll}_\Delta(q)}{\|q\|^2} = 1 - \epsilon,\ \epsilon < 2 \end{gathered}
 # $$ (eq-close-printed)
 #
-# The distance in the paper needs a higher correlation, of second order:
+# The distance in the paper needs a higher correlation:
 #
 # $$
 # \begin{gathered} \|q - \mathrm{Roll}_\Delta(q)\| < \epsilon \, \|q\| \quad \Longleftrightarrow \\
@@ -195,21 +185,19 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# All dots of {numref}`fig-smooth-distance` lie on the upper line. It has half the slope of the bound in the paper.
+# All dots of {numref}`fig-smooth-distance` lie on the upper line, which has half the slope of the bound in the paper.
 #
 # ## How fast a token may change
 #
-# A roll moves a token at a bounded speed, without any condition on the token. The paper calls this Lipschitz
-# continuity (Sec. 4):
+# A roll moves any token at a bounded speed. The paper calls this Lipschitz continuity (Sec. 4):
 #
 # $$
 # \begin{aligned} & \|\mathrm{Roll}_{p}(q) - \mathrm{Roll}_{p'}(q)\| \le \frac{|p - p'|}{\lambda} \|\mathcal{A} q\| \\
 # & \quad \le \frac{|p - p'|}{\lambda} \, \frac{2\pi}{n} \Bigl\lfloor \frac{n-1}{2} \Bigr\rfloor \|q\| \end{aligned}
 # $$ (eq-lipschitz)
 #
-# At $\lambda = 1$ any unit vector moves by less than $\pi$ per step. The speed $\|\mathcal{A}q\|$ is small for a token
-# made of slow modes. So smoothness in position is smoothness along the channels, except for the Nyquist mode of an even
-# ring, which is at rest {eq}`eq-nyquist-fixed`.
+# The speed $\|\mathcal{A}q\|$ is small for a token made of slow modes: smoothness in position is smoothness along the
+# channels, except for the Nyquist mode of an even ring, which is at rest {eq}`eq-nyquist-fixed`.
 
 # %%
 A = generator(n)
@@ -228,23 +216,20 @@ print(f"lengths per step: white noise {speed[:40].mean():.2f}, "
 # %% [markdown]
 # ## The penalty on neighbors
 #
-# To make tokens smooth, the paper penalizes differences between neighboring channels (Sec. 4). In matrix form this
-# penalty is a graph Laplacian:
+# The paper penalizes differences between neighboring channels (Sec. 4). In matrix form this is a graph Laplacian:
 #
 # $$
 # \begin{gathered} \sum_{i} (q_{(i+1) \bmod n} - q_i)^2 = q^\top L q, \\
 # L = 2 I - S - S^\top \end{gathered}
 # $$ (eq-laplacian)
 #
-# The paper calls the graph a *directed* cycle. But a squared difference has no direction, because $q^\top S q$ and
-# $q^\top S^\top q$ are the same number:
+# The paper calls the graph a *directed* cycle. But a squared difference has no direction:
 #
 # $$
 # q^\top (I - S) \, q = q^\top (I - S^\top) \, q = \tfrac12 \, q^\top L \, q
 # $$ (eq-undirected)
 #
-# So the penalty belongs to the undirected cycle. It is large for fast waves and small for slow ones, as its spectrum
-# shows:
+# The penalty is large for fast waves and small for slow ones:
 #
 # $$
 # L = F^* \operatorname{diag}\!\left( 4 \sin^2 \tfrac{\pi k}{n} \right) F
@@ -268,8 +253,8 @@ found = [F.mH @ torch.diag(cost + 0j) @ F, torch.linalg.eigvalsh(L)]
 agree("eq-laplacian-spectrum", found, [L, cost.sort()[0]])
 
 # %% [markdown]
-# Divided by the squared length and by the mean of the spectrum, the penalty becomes a measure without units, the
-# *roughness* of a vector. Zero is constant, one is white noise, two alternates from channel to channel:
+# Divided by the squared length and by the mean of the spectrum, it becomes the *roughness* of a vector. Zero is constant,
+# one is white noise, two alternates from channel to channel:
 #
 # $$
 # \begin{aligned} \rho(x) = \frac{x^\top L x}{2 \|x\|^2} &= \frac{\sum_k 2 \sin^2 (\pi k / n) \, |\hat x_k|^2}{\sum_k |\hat x_k|^2} \\
@@ -297,9 +282,9 @@ noise = torch.randn(4000, n)
 print(f"white noise has roughness {ring_roughness(noise).mean():.3f} on average")
 
 # %% [markdown]
-# The last form says that $\rho$ is the correlation that a token loses in one step. So the penalty, as a ratio, *is* the
-# $\epsilon$ of Eq. 8 at $\Delta = 1$. Rolling a token changes neither its roughness nor its spectrum, provided that the
-# Nyquist mode of an even ring is at rest between integer steps. Only the phases change:
+# By the last form $\rho$ is the correlation that a token loses in one step, the $\epsilon$ of Eq. 8 at $\Delta = 1$.
+# Rolling a token changes neither its roughness nor its spectrum, if the Nyquist mode of an even ring is at rest between
+# integer steps:
 #
 # $$
 # \begin{gathered} \bigl| \widehat{\mathrm{Roll}_p(x)}_k \bigr| = |\hat x_k| \\
@@ -357,15 +342,14 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The left panel of {numref}`fig-smooth-spectrum` shows that the penalty is a low-pass filter. On slow modes it follows
-# the squared speed of the roll in {eq}`eq-lipschitz`; on fast ones it is milder. The Nyquist mode of an even ring costs
-# most, although the continuous roll does not move it. Roughness is half the mean of the blue curve, weighted by a
-# spectrum of the right panel.
+# The penalty is a low-pass filter. On slow modes it follows the squared speed of the roll in {eq}`eq-lipschitz`; on fast
+# ones it is milder.
 #
 # ## Order, and how to measure it
 #
-# A low roughness alone does not show order. Channels that share a level are smooth in *any* arrangement. So we compare
-# the roughness with its mean over all orders of the channels:
+# A low roughness alone does not show order: channels that share a level are smooth in *any* arrangement. The first measure
+# of order is the roughness divided by its mean over all orders of the channels. One means no order, less than one that
+# neighbors are alike:
 #
 # $$
 # \frac{1}{n!} \sum_{\pi} \rho(x_\pi) = \frac{n}{n - 1} \left( 1 - \frac{|\hat x_0|^2}{\|x\|^2} \right)
@@ -388,13 +372,10 @@ formula = [len(x) / (len(x) - 1) * (1 - s) for s, x in zip(share, xs, strict=Tru
 agree("eq-random-order", means + library, formula + formula)
 
 # %% [markdown]
-# The quotient of the two is the first measure of order. One means that the ring is no better than any other arrangement
-# of the channels, and less than one that neighbors are alike. A smooth profile that all tokens share lowers it, too,
-# although no channel then responds to anything of its own.
-#
-# The second measure does not have this blind spot. It takes the responses of two channels to many images, correlates
-# them, and averages these correlations over neighbors. That removes the level and the gain of every channel. It shows
-# order if neighbors correlate more than any two channels do. {doc}`18-ablations` measures it in trained models.
+# A smooth profile that all tokens share lowers this quotient as well, although no channel then responds to anything of its
+# own. The second measure does not have this blind spot: it correlates the responses of two channels over many images, which
+# removes the level and the gain of every channel, and averages over neighbors. It shows order if neighbors correlate more
+# than any two channels do.
 #
 # ## The price
 #
@@ -416,8 +397,7 @@ holds("eq-smooth-blur", matches >= 1 - Δ**2 * rho[:, None] - 1e-10)
 agree("eq-smooth-blur", matches[:, n + 1], 1 - rho)  # reached after one step
 
 # %% [markdown]
-# So a query that matches the key at its own place keeps half of its response up to at least $1 / \sqrt{2 \rho}$ patches
-# away.
+# A query that matches the key at its own place keeps half of its response up to at least $1 / \sqrt{2 \rho}$ patches away.
 
 # %%
 print("width of the bump   roughness   steps until it halved       bound")
@@ -432,9 +412,9 @@ for width in (0.5, 1.0, 2.0, 3.0):
     assert halved > bound
 
 # %% [markdown]
-# Smoothness and the strength of RollPE therefore pull in opposite directions. By {eq}`eq-score-waves` a query can
-# select any function of the offset if it lacks none of the waves, but where a wave is weak in the query it must be
-# strong in the key. A smooth query blurs every key, and a key that undoes the blur must be rough and long:
+# By {eq}`eq-score-waves` a query can select any function of the offset if it lacks none of the waves, but where a wave is
+# weak in the query it must be strong in the key. A smooth query blurs every key, and a key that undoes the blur must be
+# rough and long:
 
 # %%
 wanted = torch.eye(n)[1].to(F.dtype)  # a score of one at the next patch, zero elsewhere
@@ -449,27 +429,24 @@ for width in (0.5, 1.0):
 # %% [markdown]
 # ## A ring or a sheet
 #
-# Cortex is a sheet and not a ring, and the paper mentions a more complicated mesh (Sec. 4). Lay the channels out in
-# $h$ rows of $w$ and give every channel four neighbors, as on the torus of {doc}`07-waves`. The penalties of both
-# directions add up:
+# Cortex is a sheet, and the paper mentions a more complicated mesh (Sec. 4). Lay the channels out in $h$ rows of $w$ and
+# give every channel four neighbors. The penalties of both directions add up:
 #
 # $$
 # \begin{gathered} L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \\
 # \operatorname{spec} = \left\{ 4 \sin^2 \tfrac{\pi k}{h} + 4 \sin^2 \tfrac{\pi l}{w} \right\} \end{gathered}
 # $$ (eq-sheet-laplacian)
 #
-# Topographic networks are trained with another loss {cite}`margalit2024unifying`. Over many images it measures how
-# strongly the responses of two units correlate, and it is small when near units correlate more than distant ones. With
-# the distance $d_{ij}$ of two units on the sheet,
+# Topographic networks are trained with another loss {cite}`margalit2024unifying`. It is small when near units correlate
+# more than distant ones, over many images. With the distance $d_{ij}$ of two units on the sheet,
 #
 # $$
 # \begin{gathered} \mathcal{L} = 1 - \operatorname{corr}_{i < j}\!\left( r_{ij}, \; \frac{1}{d_{ij} + 1} \right), \\
 # r_{ij} = \operatorname{corr}(x_i, x_j) \end{gathered}
 # $$ (eq-spatial-loss)
 #
-# The paper says that the penalty "corresponds directly" to this loss. It does not: the penalty compares the *values* of
-# neighbors in one response, the spatial loss compares *profiles* over many. A gain and a resting level for every unit
-# change the penalty and not the spatial loss:
+# The paper says that the penalty "corresponds directly" to this loss. It does not. A gain and a resting level for every
+# unit change the penalty and not the spatial loss:
 #
 # $$
 # \begin{gathered} \mathcal{L}(a \odot x + b) = \mathcal{L}(x) \qquad (a_i > 0), \\
@@ -519,7 +496,7 @@ expected = [spatial_loss(x, side, side), spatial_loss(small, 3, 5)]
 agree("eq-spatial-loss", found, expected)
 
 # %% [markdown]
-# We measure six kinds of responses with roughness on the ring, roughness on the sheet and the spatial loss.
+# Six kinds of responses, with roughness on the ring, roughness on the sheet and the spatial loss:
 
 
 # %%
@@ -566,9 +543,8 @@ differs("eq-spatial-affine", *penalties, 1e-4)
 
 # %% [markdown]
 # The last two rows are counterexamples. Bumps with gains have nearly perfect topography and are rough. One bump that
-# only changes in strength is smooth and has no topography: all units share one profile, near or far.
-#
-# The two losses are related nevertheless. We start from white noise and minimize each of the three for some steps.
+# only changes in strength is smooth and has no topography. The losses are related nevertheless. We start from white
+# noise and minimize each of the three for some steps:
 
 # %%
 from rollpe.topography import topography_loss
@@ -613,20 +589,8 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# In {numref}`fig-smooth-sheets` the ring makes bands, since it has neighbors to the left and right only. The sheet
-# makes patches. The spatial loss leaves each response grainy; its order shows only over many responses. From noise,
-# lowering any of the three lowers the others. That is a tendency and no identity.
-#
-# ```{admonition} In short
-# :class: tip
-# - Order along the ring means that neighboring channels respond alike: their roughness is below that in random order,
-#   and they correlate more than any two channels.
-# - A cosine above $1 - \epsilon$ gives a distance of at most $\sqrt{2\epsilon}$ lengths, not $\epsilon$.
-# - The penalty on neighbors is the Laplacian of an undirected cycle. As a ratio it is the correlation that a token
-#   loses in one step. It is a low-pass filter on the ring, and its price is resolution.
-# - The spatial loss of topographic networks is related but different: it ignores gains and levels, and neither implies
-#   the other.
-# ```
+# The ring makes bands, since it has neighbors to the left and right only. The sheet makes patches. The spatial loss leaves
+# each response grainy; its order shows only over many. From noise, lowering any of the three lowers the others.
 #
 # ## Exercises
 #
@@ -638,9 +602,9 @@ fig
 #
 # ```{solution} exercise-smooth-shuffle
 # :class: dropdown
-# Those with $x \cdot S x = \bigl( (\sum_i x_i)^2 - \|x\|^2 \bigr) / (n - 1)$. A single channel is one of them: both
-# sides are zero, since its neighbors are off wherever it is. For two neighbors the left side is 1 and the right side
-# only $2 / (n - 1)$: the pair has order, on every ring of more than three.
+# Those with $x \cdot S x = \bigl( (\sum_i x_i)^2 - \|x\|^2 \bigr) / (n - 1)$. For a single channel both sides are zero.
+# For two neighbors the left side is 1 and the right side $2 / (n - 1)$: the pair has order, on every ring of more than
+# three.
 # ```
 
 # %% tags=["hide-cell"]
@@ -655,15 +619,13 @@ for on in (1, 2):
 # %% [markdown]
 # ```{exercise}
 # :label: exercise-smooth-twin
-# In RollPE's rotary twin ({doc}`08-basis`) channels are Fourier coefficients and have no neighbors. What is the penalty
-# there?
+# In RollPE's rotary twin channels are Fourier coefficients and have no neighbors. What is the penalty there?
 # ```
 #
 # ```{solution} exercise-smooth-twin
 # :class: dropdown
 # A penalty on the size of queries and keys that grows with the frequency: each pair is penalized by $4 \sin^2(\pi k/n)$
-# times its squared length. Any rotary encoding can be given such a penalty. It needs neither a ring nor a picture of
-# cortex.
+# times its squared length. Any rotary encoding can be given such a penalty.
 # ```
 
 # %% tags=["hide-cell"]

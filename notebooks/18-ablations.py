@@ -131,9 +131,8 @@ assert mean("mini/roll-twin", neighbors) < 0.15 and mean("quick/roll", neighbors
 # %% [markdown]
 # ### When the order comes
 #
-# The first gradient averages over the patches of a row, which keeps slow waves, and Adam, which scales single channels, preserves them
-# ({doc}`Ch. 8 <08-basis>`). The premise is that all patches need the same change of their queries. The *coherence* of their gradients
-# {eq}`eq-coherence` is 1 if they do, and $1/64$ on average if 64 patches need independent changes.
+# {doc}`Ch. 8 <08-basis>` explains the order by a premise: all patches need the same change of their queries. The *coherence* of their
+# gradients {eq}`eq-coherence` is 1 if they do, and $1/64$ on average if 64 patches need independent changes.
 
 # %%
 digits, photos, text = "order", "order-photos", "order-text"
@@ -296,7 +295,7 @@ assert mean("quick/roll") > mean(f"quick{penalty}")
 # %% [markdown]
 # ### Spacing or range?
 #
-# RoPE's frequencies differ from those of a ring in spacing, equal ratios or equal steps, and in range. A factorial separates the two:
+# RoPE's frequencies differ from those of a ring in spacing, equal ratios or equal steps, and in range:
 
 # %%
 Markdown(spacing.tests())

@@ -21,20 +21,29 @@ MOST = 88
 
 
 class Recipe(NamedTuple):
-    """A section of the page: its title, the packages beside torch that the page's table names, its code."""
+    """A section of the page: its title, its code, and what this imports beside torch and our package."""
 
     title: str
-    needs: tuple[str, ...]
     code: str
+    needs: set[str]
 
 
 def recipes() -> list[Recipe]:
-    """The recipes in the order of the page; KeyError for a section that the table does not list."""
-    rows = re.findall(r"^\| \[(.+?)\]\(.*?\) \|(.*?)\|$", PAGE, re.MULTILINE)
-    needs = {title: tuple(re.findall(r"[\w-]+", names)) for title, names in rows}
-    sections = re.findall(r"^### ([^\n]+)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    code = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    return [Recipe(title, needs[title], block) for title, text in sections for block in code.findall(text)]
+    """The recipes in the order of the page."""
+    found = re.findall(r"^### ([^\n]+)\n(.*?)(?=^##|\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    code = [
+        (title, re.search(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)) for title, text in found
+    ]
+    return [
+        Recipe(title, block[1], imported(block[1]) - {"torch", "rollpe"}) for title, block in code if block
+    ]
+
+
+def imported(code: str) -> set[str]:
+    nodes = list(ast.walk(ast.parse(code)))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    return {name.partition(".")[0] for name in names}
 
 
 RECIPES = recipes()
@@ -52,7 +61,7 @@ def test_every_recipe_runs_as_it_is_printed(recipe):
 
 def test_the_language_model_of_transformers_takes_every_cache_packed_rows_and_its_file(tmp_path):
     transformers = pytest.importorskip("transformers")
-    (code,) = (recipe.code for recipe in RECIPES if recipe.needs == ("transformers",))
+    (code,) = (recipe.code for recipe in RECIPES if recipe.needs == {"transformers"})
     made = {"__name__": "recipe"}
     exec(compile(code, "transformers", "exec"), made)
     model, tokens = made["model"], torch.randint(64, (2, 7))
@@ -78,24 +87,10 @@ def test_the_lines_in_the_readme_run():
     assert made["layer"].self_attn.encoding.name == "rope"
 
 
-def test_the_table_lists_every_section_and_nothing_else():
-    rows = [line.split("](#")[0].removeprefix("| [") for line in PAGE.splitlines() if line.startswith("| [")]
-    assert (
-        rows
-        == [recipe.title for recipe in RECIPES]
-        == [line.removeprefix("### ") for line in PAGE.splitlines() if line.startswith("### ")]
-    )
-    assert PAGE.count("```python\n") == len(RECIPES)
-
-
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
-def test_a_recipe_imports_what_the_table_says_and_fits_the_page(recipe):
-    nodes = list(ast.walk(ast.parse(recipe.code)))
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
-    roots = {name.partition(".")[0] for name in names} - {"torch", "rollpe"}
-    assert roots <= set(recipe.needs) and bool(roots) == bool(recipe.needs)
-    assert max(map(len, recipe.code.splitlines())) <= MOST
+def test_every_section_has_one_recipe_that_fits_the_page():
+    titles = [line.removeprefix("### ") for line in PAGE.splitlines() if line.startswith("### ")]
+    assert titles == [recipe.title for recipe in RECIPES] and PAGE.count("```python\n") == len(RECIPES)
+    assert max(len(line) for recipe in RECIPES for line in recipe.code.splitlines()) <= MOST
 
 
 def test_the_wheel_holds_all_that_recipes_need_where_the_repository_is_not(tmp_path):

@@ -302,17 +302,17 @@ def rotate_pairs(x: Tensor, angle: Tensor, layout: str = "interleaved") -> Tenso
 
 
 def twisted_shift(n: int) -> Tensor:
-    """N, float64 [n, n]: S with the corner entry times (−1)^{n−1}, so that det N = 1 for every n.
+    """T, float64 [n, n]: S with the corner entry times (−1)^{n−1}, so that det T = 1 for every n.
 
-    For even n the channel that leaves the ring comes back with its sign reversed; for odd n, N = S.
+    For even n the channel that leaves the ring comes back with its sign reversed; for odd n, T = S.
     """
-    N = shift_matrix(n)
-    N[-1, 0] = (-1) ** (n - 1)
-    return N
+    T = shift_matrix(n)
+    T[-1, 0] = (-1) ** (n - 1)
+    return T
 
 
 def twisted_generator(n: int) -> Tensor:
-    """A_jl = (π/n)(−1)^{j−l} / sin(π(j−l)/n), float64 [n, n], 0 on the diagonal: N = exp(A) for every n."""
+    """A_jl = (π/n)(−1)^{j−l} / sin(π(j−l)/n), float64 [n, n], 0 on the diagonal: T = exp(A) for every n."""
     i = torch.arange(_whole(n), dtype=torch.float64)
     d = i[:, None] - i
     safe = torch.where(d == 0, 0.5, d)
@@ -335,7 +335,7 @@ def twisted_roll_matrix(n: int, p: float | Tensor) -> Tensor:
 
 
 def twisted_roll(x: Tensor, p: int | Tensor) -> Tensor:
-    """N^p x: entry i takes the value of entry i+p mod n, times (−1)^{n−1} for each lap. Exact in any dtype.
+    """T^p x: entry i takes the value of entry i+p mod n, times (−1)^{n−1} for each lap. Exact in any dtype.
 
     x [..., n]; whole p as in `roll`.
     """

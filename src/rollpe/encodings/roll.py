@@ -166,8 +166,8 @@ class Roll(_WholeRoll):
 class TwistedRoll(Roll):
     """RollPE with a twist: what leaves an even ring comes back with its sign reversed (negacyclic shift).
 
-    On the share of axis a the ring becomes N^{p_a} x, N = S with the corner entry times (-1)^{n-1}. For
-    every n, N = exp(A) with A_jl = (π/n)(-1)^{j-l} / sin(π(j-l)/n). For even n all channels are paired: it is
+    On the share of axis a the ring becomes T^{p_a} x, T = S with the corner entry times (-1)^{n-1}. For
+    every n, T = exp(A) with A_jl = (π/n)(-1)^{j-l} / sin(π(j-l)/n). For even n all channels are paired: it is
     RoPE with the angles π/n, 3π/n, …, (n-1)π/n, of period 2n, and a shift by n reverses the ring's part of
     the score. For odd n it is ``roll``. ``continuous-roll`` with nyquist="twist" does it at real positions.
 
