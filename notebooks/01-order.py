@@ -73,8 +73,8 @@ def attention(Q, K, V):
 
 
 # %% [markdown]
-# Then `agree` compares our lines with `rollpe`, this book's library, and here with PyTorch. It prints the largest
-# difference and stops if this is more than rounding. The mark beside each equation unfolds to that difference.
+# Then `agree` compares our lines with `rollpe`, this book's library, and here with PyTorch. It stops if they differ by
+# more than rounding. The mark beside each equation unfolds to the largest difference.
 
 # %%
 Q, K = torch.randn(2, 2, 5, 4, dtype=torch.float64)  # two sequences of five tokens

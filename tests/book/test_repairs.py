@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +13,7 @@ from docutils.utils import new_document
 from pybtex.database import parse_file, parse_string
 
 from rollpe_book.chapters import parameters
-from rollpe_book.extension.repairs import finish_html, first_words, mark_numbers
+from rollpe_book.extension.repairs import finish_html, first_words, mark_numbers, name_address
 from shared import ROOT
 
 CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf8"))
@@ -29,6 +30,18 @@ def test_the_bibtex_of_the_front_page_is_that_of_the_citation_file_and_the_bibli
     listed = parse_file(str(ROOT / "book/references.bib")).entries["rollpe"]
     assert dict(paper.fields) == dict(listed.fields)
     assert paper.persons == listed.persons and (work.key, paper.key) == ("rollpe-living", "rollpe")
+
+
+@pytest.mark.parametrize(
+    ("origin", "address"),
+    [("https://github.com/Ana/rolls.git", "https://ana.github.io/rolls/"), ("/a/folder", "")],
+)
+def test_the_address_of_the_site_follows_from_its_repository_on_github(origin, address, tmp_path):
+    for words in (["init", "-q"], ["remote", "add", "origin", origin]):
+        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+    app = SimpleNamespace(config=SimpleNamespace(rollpe_root=str(tmp_path), html_baseurl=""))
+    name_address(app, app.config)
+    assert app.config.html_baseurl == address
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Equations of the book: their labels, and the mark in the margin with what the check in the cell found."""
+"""Equations of the book: their labels, and the mark in the margin with what the check in the cell found.
+
+The mark says what the cell printed, so pages leave the printed line out.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 
-from rollpe_book.checks import Check, read_notebook
+from rollpe_book.checks import LINE, Check, read_notebook
 from rollpe_book.extension.site import enclosing_output, is_site
 
 logger = logging.getLogger(__name__)
@@ -66,6 +69,16 @@ def finish_equations(app: Sphinx, doctree: nodes.document, docname: str) -> None
             box = nodes.container(classes=["checked-equation"])
             node.replace_self(box)
             box += [node, badge(app, checks[node["label"]])]
+    for printed in list(doctree.findall(nodes.literal_block)):
+        output, lines = enclosing_output(printed), printed.astext().splitlines()
+        kept = [line for line in lines if not LINE.match(line)]
+        if output is None or kept == lines:
+            continue
+        printed.rawsource = "\n".join(kept)
+        printed[:] = [nodes.Text(printed.rawsource)]
+        for emptied in (printed, output):
+            if not emptied.astext():
+                emptied.parent.remove(emptied)
 
 
 def badge(app: Sphinx, check: Check) -> nodes.Element:

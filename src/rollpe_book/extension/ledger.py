@@ -60,8 +60,8 @@ class ClaimsDirective(LedgerDirective):
     """``{claims}``: the ledger of the papers' claims, one line each, with what decides it folded under it.
 
     The documents become sections of the page, so that nothing can follow them. With an option only a part:
-    ``:summary:`` the counts by kind and what the verdicts mean; ``:bar:`` the counts of the paper's claims as
-    one stacked bar, which is a sentence outside a site.
+    ``:summary:`` the counts by kind and what the verdicts mean; ``:bar:`` the counts of the paper's claims,
+    a stacked bar for each kind, which is a sentence outside a site.
     """
 
     option_spec: ClassVar = dict.fromkeys(("bar", "summary"), directives.flag)
@@ -70,8 +70,9 @@ class ClaimsDirective(LedgerDirective):
         verdicts, shown = self.judge()
         paper = [v for v in verdicts if v.claim.source == "paper"]
         if "bar" in self.options:
-            head = f"{len(paper)} claims of the paper by verdict."
-            return [nodes.paragraph("", head), self._bar(paper)]
+            kinds = {"mathematical": "about formulas", "empirical": "about trained models"}
+            parts = {what: [v for v in paper if v.claim.kind == kind] for kind, what in kinds.items()}
+            return [node for what, claims in parts.items() if claims for node in self._bar(what, claims)]
         if "summary" in self.options:
             return self.parse_text_to_nodes(summary(verdicts))
         documents = by_document(verdicts).items()
@@ -116,11 +117,12 @@ class ClaimsDirective(LedgerDirective):
             item += nodes.paragraph("", "", *line, nodes.Text(" " if instead else ""), *instead)
         return item
 
-    def _bar(self, verdicts: Sequence[Verdict]) -> nodes.Node:
+    def _bar(self, what: str, verdicts: Sequence[Verdict]) -> list[nodes.Node]:
         """Counts of verdicts as one bar, whose segments book.css lays out; a sentence outside a site."""
-        sentence = f"{len(verdicts)} claims of the paper: {', '.join(tally(verdicts))}."
+        sentence = f"{len(verdicts)} claims of the paper {what}: {', '.join(tally(verdicts))}."
+        head = nodes.paragraph("", sentence)
         if not is_site(self.env.app):
-            return nodes.paragraph("", sentence, classes=["verdict-bar"])
+            return [head]
         segments = " ".join(
             f'<span class="{slug(verdict)}" style="--share: {number}"><b>{number}</b> '
             f"<span>{verdict}<i>,</i></span></span>"
@@ -128,7 +130,7 @@ class ClaimsDirective(LedgerDirective):
             if number
         )
         label = escape(sentence)
-        return html(f'<div class="verdict-bar" role="img" aria-label="{label}">{segments}</div>')
+        return [head, html(f'<div class="verdict-bar" role="img" aria-label="{label}">{segments}</div>')]
 
 
 def html(text: str) -> nodes.raw:

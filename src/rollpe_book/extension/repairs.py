@@ -17,7 +17,9 @@ from urllib.parse import urljoin
 import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
+from rollpe_book.extension.links import repository
 from rollpe_book.extension.site import is_site, project_root
 from rollpe_book.templates import render
 from rollpe_lab.files import write_atomically
@@ -41,7 +43,7 @@ def first_words(body: str) -> str:
 def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
     """What a search engine, a preview and a reference manager want to know of a page."""
     citation = yaml.safe_load((project_root(app) / "CITATION.cff").read_text(encoding="utf8"))
-    url = context["pageurl"] or ""  # none where the book has no html_baseurl
+    url = context["pageurl"] or ""  # without an address there is no picture: previews want the whole of it
     return render(
         "head.html",
         front=pagename == app.config.root_doc,
@@ -54,6 +56,13 @@ def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
         year=app.config.copyright,
         language=app.config.language,
     )
+
+
+def name_address(app: Sphinx, config: Config) -> None:
+    """Where GitHub publishes the book, unless html_baseurl says it or the repository is elsewhere."""
+    if (owner_name := repository(project_root(app))) and not config.html_baseurl:
+        owner, name = owner_name.split("/")
+        config.html_baseurl = f"https://{owner.lower()}.github.io/{name}/"
 
 
 def add_head(
@@ -143,6 +152,7 @@ def finish_pages(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
+    app.connect("config-inited", name_address)
     app.connect("html-page-context", add_head)
     app.connect("doctree-resolved", mark_numbers)
     app.connect("build-finished", finish_pages)
