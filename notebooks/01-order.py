@@ -365,8 +365,8 @@ fig
 # %% [markdown]
 # The lower row of {numref}`fig-bag-of-patches` is illegible, and the model without places gives the same four answers
 # as in the upper row. It is far better than chance, because the strokes that occur already say a lot about a digit. The
-# model with places is far more often correct on images in order, and close to chance on shuffled ones. The difference
-# between the models on images in order is what positions are worth here.
+# model with places is far more often correct on images in order, which is what positions are worth here, and close to
+# chance on shuffled ones.
 #
 # Without places, shuffling changes no answer, because the logits of every single image agree:
 

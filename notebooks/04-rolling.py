@@ -89,8 +89,8 @@ agree("eq-roll", [power(S, p) @ x, roll(x, p)], [rolled, rolled])
 agree("eq-roll", torch.roll(x, -p), rolled)  # torch counts the other way
 
 # %% [markdown]
-# The paper also says $q_i \mapsto q_{i'}$ with $i' = i + p$. This agrees with the matrix if entry $i$ *becomes* $q_{i+p}$.
-# If it *goes to* place $i + p$, as in `torch.roll`, the ring turns the other way.
+# The paper also says $q_i \mapsto q_{i'}$ with $i' = i + p$. This agrees with the matrix if entry $i$ *becomes* $q_{i+p}$;
+# in `torch.roll` it *goes to* place $i + p$.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-rolling-wave", "caption": "One vector, rolled by the position of its token. Every row is the row above it, moved by one channel: a wave that travels around the ring."}, "image": {"alt": "A heat map with one row per position and one column per channel. A bright bump moves one channel to the left with each position, leaves at the left edge and comes back at the right edge."}}
 bump = torch.exp(4 * (torch.cos(2 * torch.pi * (i - n // 2) / n) - 1))
@@ -105,8 +105,7 @@ plt.close(figure)  # one image, not two
 figure
 
 # %% [markdown]
-# The bright stripe of {numref}`fig-rolling-wave` drifts to the left, leaves, and comes back on the other side. This is
-# the traveling wave of the paper's title.
+# The bright stripe of {numref}`fig-rolling-wave` is the traveling wave of the paper's title.
 #
 # ## Steps add up, lengths stay
 #
@@ -124,7 +123,7 @@ figure
 # $$ (eq-determinant)
 #
 # Call a ring *odd* or *even* as its number of channels is. A step of an odd ring is a rotation. A step of an even ring
-# contains a reflection, which the next two chapters are about.
+# contains a reflection ({doc}`Ch. 5 <05-rope>`).
 
 # %%
 sizes = (2, 7, 8, 31, 32)
@@ -214,8 +213,7 @@ agree("eq-complete", scores, f[(at - at[:, None]) % n])
 
 # %% [markdown]
 # A table of offsets, used as the whole score, is thus a special case of RollPE. To *add* a table to a score of the
-# content, as T5 does {eq}`eq-t5`, content needs channels of its own: the part of $c$ that does not depend on $\Delta$ is
-# its mean, $\tfrac1n \bigl( \sum_i q_i \bigr) \bigl( \sum_i k_i \bigr)$, one number of the query times one of the key.
+# content, as T5 does {eq}`eq-t5`, content needs channels of its own.
 #
 # ## How long must the ring be?
 #
@@ -285,8 +283,7 @@ agree("a score of the distance", roll(even, offsets) @ e0, roll(even, -offsets) 
 # ## Related work
 #
 # Hyperdimensional computing marks a place by rotating coordinates {cite}`kanerva2009hyperdimensional`. In attention,
-# PermuteFormer {cite}`chen2021permuteformer` uses powers of a random
-# permutation, algebraic encodings {cite}`kogkalidis2024algebraic` orthogonal matrices, and STRING
-# {cite}`schenck2025string` learned commuting rotations. Waves of activity travel over the cortex
-# {cite}`muller2018cortical` and through the hidden state of some networks {cite}`keller2021topographic,keller2023neural`.
-# There the content moves the wave; in RollPE the position does.
+# PermuteFormer {cite}`chen2021permuteformer` uses powers of a random permutation, algebraic encodings
+# {cite}`kogkalidis2024algebraic` orthogonal matrices, and STRING {cite}`schenck2025string` learned commuting rotations.
+# Waves of activity travel over the cortex {cite}`muller2018cortical` and through the hidden state of some networks
+# {cite}`keller2021topographic,keller2023neural`; there the content moves the wave.

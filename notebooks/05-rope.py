@@ -62,8 +62,7 @@ for p in range(3):
 # ## A vector on a ring is a sum of waves
 #
 # These numbers are a *Fourier transform*. A vector on a ring of $n$ channels is a sum of $n$ waves, or *modes*. Mode $k$
-# is $e^{2\pi \mathrm{i} kj/n}$ at channel $j$. Its coefficient $\hat x_k$ says how strong the wave is and where it crests.
-# The matrix $F$ computes the coefficients, and $F^*$ adds the waves up again:
+# is $e^{2\pi \mathrm{i} kj/n}$ at channel $j$, and its coefficient $\hat x_k$ says how strong it is and where it crests:
 #
 # $$
 # \hat x = F x, \qquad F_{kj} = \tfrac{1}{\sqrt{n}} \, e^{-2\pi \mathrm{i} kj/n}, \qquad F^* F = I
@@ -170,10 +169,8 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The right panel of {numref}`fig-two-bases` is a matrix of RoPE, except for the single channels.
-#
-# The score is a sum of waves as well. Query and key set their strength and phase, the ring sets how fast they oscillate
-# with the offset $\Delta$ ($m$ numbers the waves, because $k$ is the key):
+# The right panel of {numref}`fig-two-bases` is a matrix of RoPE, except for the single channels. The score is a sum of
+# waves as well. Query and key set their strength and phase ($m$ numbers the waves, because $k$ is the key):
 #
 # $$
 # \begin{gathered} q^\top S^\Delta k = \sum_{m=0}^{\lfloor n/2 \rfloor} w_m \operatorname{Re}\!\left( \overline{\hat q_m} \, \hat k_m \, e^{\mathrm{i} \omega_m \Delta} \right), \\

@@ -456,8 +456,8 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The models were trained with real positions and with positions rounded to whole pixels, at the best of three learning
-# rates, chosen by one run (`plans/points-rates.yaml`, `plans/points.yaml`).
+# The models were trained with real positions and with rounded ones, at the best of three learning rates, chosen by one
+# run (`plans/points-rates.yaml`, `plans/points.yaml`).
 
 # %%
 from IPython.display import Markdown
@@ -483,8 +483,8 @@ Markdown(markdown(rows))
 #
 # - **Real positions help RoPE and both rings.** Rounding costs about three points. After the correction for the plan's
 #   nine comparisons, one of the four losses is clear and three are open.
-# - **Every difference between RoPE and rings is open.** The plan predicted that the two rings are about equal, which
-#   five runs do not show within two points, and that RoPE gains by waves of 2 to 16, where its mean is lower.
+# - **Every difference between RoPE and rings is open.** The plan predicted equal rings, which five runs do not show
+#   within two points, and a gain of RoPE by waves of 2 to 16, where its mean is lower.
 # - **The interpolated table is far behind**, and its runs scatter.
 
 # %% tags=["hide-input"]
@@ -505,9 +505,7 @@ assert most(table) < min(least(ring), least(twist)) and least(table) < 55
 assert most(table) > 70
 
 # %% [markdown]
-# Fractional power encoding {cite}`plate1995holographic,frady2022computing` is such a roll: a number becomes a power of
-# a base vector.
-#
+
 # ## Exercise
 #
 # ```{exercise}

@@ -81,8 +81,8 @@ moved, _ = encoding(joint, joint, torch.tensor([[p]]))
 agree("eq-waves", moved.flatten(), total)
 
 # %% [markdown]
-# By hand, on four channels: the first wave is a one at channel 0, the second a one at channel 1. Each step moves the
-# first by one place and the second by two.
+# On four channels the first wave is a one at channel 0, the second a one at channel 1. Each step moves the first by one
+# place and the second by two.
 
 # %%
 first, second = torch.eye(4, dtype=torch.int64)[:2]
@@ -101,8 +101,8 @@ for p in range(4):
 # bump at channel 0; dots mark how far each has come. Right, or below on a narrow page: the sum at every position.
 # ```
 #
-# The crossings in {numref}`wave-speeds` are places in the image, not relations between tokens: a token at such a place
-# has a longer query than its neighbors.
+# The crossings are places in the image, not relations between tokens: a token there has a longer query than its
+# neighbors.
 #
 # ## Which terms break
 #
@@ -184,8 +184,8 @@ fig
 
 # %% [markdown]
 # In the diagonal panels of {numref}`fig-multiplexed-terms` the stripes follow the dotted lines: these terms are
-# relative. In the other panels the score is constant where $w' p_k - w p_q$ is constant, so it prefers places in the
-# image. With independent projections all $W^2$ terms are equally strong, and only $W$ of them are relative.
+# relative. The other panels prefer places in the image. With independent projections all $W^2$ terms are equally strong,
+# and only $W$ of them are relative.
 #
 # Different speeds bring no new frequencies: on a ring of prime length, a faster wave is the slowest one with its
 # channels in another order, {eq}`eq-wave-relabel`.
@@ -272,9 +272,8 @@ c = (rolled @ q[0]).view(len(down), len(right))
 agree("eq-axial-additive", c[:1, :1] + c, c[:1] + c[:, :1])  # a = a corner of the map
 
 # %% [markdown]
-# No sum is large "up and left" and "down and right" but small at the other two corners. A diagonal line is therefore
-# impossible. Ask for a score of one along it and zero elsewhere: the best sum, by least squares, has the means of rows
-# and columns.
+# No sum is large "up and left" and "down and right" but small at the other two corners. Ask for a score of one along a
+# diagonal and zero elsewhere: the best sum, by least squares, has the means of rows and columns.
 
 # %%
 desired = (down[:, None] == right).double()  # one on the diagonal Δy = Δx

@@ -320,11 +320,14 @@ right = {
 repeated = list(right)
 same = agreement(list(right.values()))  # correlations, excess, intervals of all pairs
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-agreement", "caption": "CIFAR-100, recipe mini. Left: correlation of right and wrong over test images, mean over pairs of different seeds; on the diagonal, two seeds of one encoding. Right: the excess, with 95 % intervals from resampling images."}, "image": {"alt": "Left: a triangular table of correlations, all above one half, highest on the diagonal. Right: RollPE with RoPE lies at zero, RollPE's twin with RoPE and with RollPE close to it; all other pairs lie to the left, farthest those with no encoding."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-agreement", "caption": "CIFAR-100, recipe mini. Top: correlation of right and wrong over test images, mean over pairs of different seeds; on the diagonal, two seeds of one encoding. Bottom: the excess, with 95 % intervals from resampling images."}, "image": {"alt": "Top: a triangular table of correlations, all above one half, highest on the diagonal. Bottom: RollPE with RoPE lies at zero, RollPE's twin with RoPE and with RollPE close to it; all other pairs lie to the left, farthest those with no encoding."}}
 pairs = sorted(
     itertools.combinations(range(len(repeated)), 2), key=lambda ab: -same.excess[ab]
 )
-fig, (left, ax) = plt.subplots(1, 2, figsize=(8.8, 0.3 * len(pairs) + 1.2))
+height = 0.28 * len(pairs)
+fig, (left, ax) = plt.subplots(
+    2, 1, figsize=(5.2, height + 4), height_ratios=(3, height)
+)
 sns.heatmap(
     same.phi,
     mask=~np.tri(len(repeated), dtype=bool),
@@ -391,12 +394,12 @@ assert all(-0.01 < excess("roll-twin", name) < 0 for name in ("roll", "axial-rop
 # After training, the test images are resized or moved. Resizing also changes what a patch shows; the distance to the line without an
 # encoding is about positions.
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-conditions", "caption": "CIFAR-100, recipe mini: test accuracy on images resized (left) or moved (right) after training. Dots are seeds, lines their means; dotted lines mark what was trained."}, "image": {"alt": "Left: accuracy against image size, highest at the trained 32 pixels. At 48 all but the learned table are as low as no encoding; at 64 the rolls are below it. Right: accuracy against shift; all lines fall, no encoding least."}}
-fig, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6), sharey=True)
-figures.accuracy_under("resolutions", photos, trained=32, ax=left)
-left.set(xlabel="image size (pixels)")
-figures.accuracy_under("shifts", photos, trained=0, ax=right)
-right.set(xlabel="moved by (pixels)", ylabel="")
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-conditions", "caption": "CIFAR-100, recipe mini: test accuracy on images resized (top) or moved (bottom) after training. Dots are seeds, lines their means; dotted lines mark what was trained."}, "image": {"alt": "Top: accuracy against image size, highest at the trained 32 pixels. At 48 all but the learned table are as low as no encoding; at 64 the rolls are below it. Bottom: accuracy against shift; all lines fall, no encoding least."}}
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(5.2, 6.4), sharey=True)
+figures.accuracy_under("resolutions", photos, trained=32, ax=top)
+top.set(xlabel="image size (pixels)")
+figures.accuracy_under("shifts", photos, trained=0, ax=bottom)
+bottom.set(xlabel="moved by (pixels)")
 plt.close(fig)
 fig
 

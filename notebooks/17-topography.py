@@ -298,34 +298,34 @@ both[:, 1:] += power.flip(1)[:, : n // 2] * (2 * torch.arange(1, n // 2 + 1) != 
 found = [after, ring_spectrum(tokens), ring_spectrum(there)]
 agree("eq-ring-power", found, [power, both, both])
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Left: the penalty on a unit of power in each mode. Right: how the power of three kinds of tokens spreads over the modes, and their roughness ρ. Modes k and −k are added; the first and, on an even ring, the last have no partner."}, "image": {"alt": "Two plots against the mode number. Left: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost nine and ends one mode earlier. Right: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Top: the penalty on a unit of power in each mode. Bottom: how the power of three kinds of tokens spreads over the modes, and their roughness ρ. Modes k and −k are added; the first and, on an even ring, the last have no partner."}, "image": {"alt": "Two plots against the mode number. Top: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost nine and ends one mode earlier. Bottom: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
 modes = torch.arange(n // 2 + 1)
 slow = modes[: (n + 1) // 2]  # without the Nyquist mode, which has no speed
-fig, (left, right) = plt.subplots(1, 2, figsize=(7.2, 3.0))
-left.plot(
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(5.2, 5.4), sharex=True)
+top.plot(
     modes,
     4 * torch.sin(math.pi * modes / n) ** 2,
     color=figures.BLUE,
     label="neighbors",
 )
-left.plot(
+top.plot(
     slow,
     (2 * math.pi * slow / n) ** 2,
     color=figures.MUTED,
     linestyle="--",
     label="speed",
 )
-left.annotate(
+top.annotate(
     "neighbors,\n$4\\sin^2(\\pi k/n)$",
     (0.98 * modes[-1], 3.2),
     color=figures.BLUE,
     ha="right",
     va="top",
 )
-left.annotate(
+top.annotate(
     "speed, $\\omega_k^2$", (0.72 * modes[-1], 6.5), color=figures.MUTED, ha="right"
 )
-left.set(xlabel="mode k", ylabel="cost", ylim=(0, 10.5))
+top.set(ylabel="cost", ylim=(0, 10.5))
 kinds = {
     "wide bump": (bump(0.0, 2.5)[None], figures.GREEN),
     "narrow bump": (bump(0.0, 0.8)[None], figures.ORANGE),
@@ -333,11 +333,11 @@ kinds = {
 }
 for name, (x, color) in kinds.items():
     share = ring_spectrum(x).sum(0) / ring_spectrum(x).sum()
-    right.plot(
+    bottom.plot(
         modes, share, color=color, label=f"{name}, ρ = {smoothness_ratio(x).mean():.2f}"
     )
-right.legend(labelcolor="linecolor", handlelength=1.2)
-right.set(xlabel="mode k", ylabel="share of the power")
+bottom.legend(labelcolor="linecolor", handlelength=1.2)
+bottom.set(xlabel="mode k", ylabel="share of the power")
 plt.close(fig)
 fig
 

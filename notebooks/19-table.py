@@ -71,7 +71,7 @@ figures.use_theme()
 # These models differ in their code, and in their learning rate, which was chosen for each on held-out images with other seeds
 # (`plans/ladder-9-rates.yaml`, `plans/ladder-9-why.yaml`).
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-why", "caption": "Digits. Left: test accuracy after eight epochs, a dot for each seed. Right: root mean square of the table and, gray, of the patches to which it is added, in models of three blocks, one seed."}, "image": {"alt": "Left: the smallest tables lie far left, farther and wider apart with twelve blocks; the two larger ones lie right, beside RoPE and RollPE. Sinusoids move right with their amplitude. Right, on a logarithmic scale: the smallest table climbs steeply and levels off far below the patches, higher with more steps; the middle one climbs a little; the largest stays above the patches."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-why", "caption": "Digits. Top: test accuracy after eight epochs, a dot for each seed. Bottom: root mean square of the table and, gray, of the patches to which it is added, in models of three blocks, one seed."}, "image": {"alt": "Top: the smallest tables lie far left, farther and wider apart with twelve blocks; the two larger ones lie right, beside RoPE and RollPE. Sinusoids move right with their amplitude. Bottom, on a logarithmic scale: the smallest table climbs steeply and levels off far below the patches, higher with more steps; the middle one climbs a little; the largest stays above the patches."}}
 CODES = {
     "table, 0.02": "learned",
     "table, 0.2": "learned@std=0.2",
@@ -100,30 +100,30 @@ def why(code: str, model: str = "3 blocks") -> str:
     return next(arms, "")
 
 
-fig, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.4), layout="constrained")
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(5.6, 7.6), height_ratios=(4, 3))
 colors = {"3 blocks": figures.BLUE, "12 blocks": figures.VERMILION}
 drawn = {(c, m): [*values(why(c, m)).values()] for c in CODES for m in colors}
-figures.runs_beside(drawn, colors, left, legend=True)
-left.set(xlabel="test accuracy (%)", ylabel="")
+figures.runs_beside(drawn, colors, top, legend=True)
+top.set(xlabel="test accuracy (%)", ylabel="")
 shown = [(code, "3 blocks") for code in ("table, 0.02", "table, 0.2", "table, 1")]
 for code, model in [*shown, ("table, 0.02", "3 blocks, 32 epochs")]:
     run = runs_by_arm()[why(code, model)][500]
     kept = find_arrays(run, [Path("data/records")])
     steps, (patches, table) = kept["frame_steps"], kept["frame_token_rms"].T
-    right.plot(steps, patches, color=figures.MUTED, label=f"patches, {code}, {model}")
-    right.plot(steps, table, color=figures.ORANGE, label=f"{code}, {model}")
-    right.annotate(
+    bottom.plot(steps, patches, color=figures.MUTED, label=f"patches, {code}, {model}")
+    bottom.plot(steps, table, color=figures.ORANGE, label=f"{code}, {model}")
+    bottom.annotate(
         code.removeprefix("table, "),
         (steps[-1], table[-1]),
         (4, 0),
         textcoords="offset points",
         va="center",
     )
-right.annotate("patches", (steps[-1], patches[-1]), (4, 0), textcoords="offset points")
-right.set(xlabel="step", ylabel="root mean square", yscale="log", xlim=(-30, 1500))
+bottom.annotate("patches", (steps[-1], patches[-1]), (4, 0), textcoords="offset points")
+bottom.set(xlabel="step", ylabel="root mean square", yscale="log", xlim=(-30, 1500))
 sizes = (0.02, 0.05, 0.1, 0.2, 0.5, 1)
-right.set_yticks(sizes, [*map(str, sizes)])
-right.minorticks_off()
+bottom.set_yticks(sizes, [*map(str, sizes)])
+bottom.minorticks_off()
 figures.drawn_from(
     fig, [r for c, m in drawn for r in runs_by_arm()[why(c, m)].values()]
 )

@@ -67,7 +67,7 @@ def finish_equations(app: Sphinx, doctree: nodes.document, docname: str) -> None
     for node in list(doctree.findall(nodes.math_block)):
         if enclosing_output(node) is None and node.get("label") in checks:
             box = nodes.container(classes=["checked-equation"])
-            node.replace_self(box)
+            node.parent.replace(node, box)
             box += [node, badge(app, checks[node["label"]])]
     for printed in list(doctree.findall(nodes.literal_block)):
         output, lines = enclosing_output(printed), printed.astext().splitlines()

@@ -29,7 +29,7 @@ from rollpe_book.templates import render
 from rollpe_lab.files import write_atomically
 
 MATHJAX = """window.MathJax = {
-  svg: {fontCache: "global"},
+  svg: {fontCache: "global", scale: 0.9},
   options: {ignoreHtmlClass: "document", processHtmlClass: "math|output_area", enableMenu: false},
 }"""
 DARK = "@media (prefers-color-scheme: dark) {{ {} }}"

@@ -123,6 +123,10 @@ REPAIRS: tuple[tuple[str, str], ...] = (
     (r'</dl>\s*(<span class="sig-paren">\)</span>)', r"</div>\1"),
     # A cell of one paragraph needs none: on the page of all runs they are 8 kB.
     (r"(<td[^>]*>)<p>((?:(?!<p>|</p>|</td>).)*)</p></td>", r"\1\2</td>"),
+    # A percentage stays in one line.
+    (r"(?<=\d) %", "&nbsp;%"),
+    # Every theorem, proof and exercise of a page gives its parts the same ids.
+    (r' id="(?:proof|(?:proof|exercise|solution)-content)"', ""),
     # The empty corner of a table is not the head of a column.
     (r'<th class="head[^"]*">\s*(?:<p>\s*</p>)?\s*</th>', "<td></td>"),
 )
