@@ -326,7 +326,7 @@ pairs = sorted(
 )
 height = 0.28 * len(pairs)
 fig, (left, ax) = plt.subplots(
-    2, 1, figsize=(5.2, height + 4), height_ratios=(3, height)
+    2, 1, figsize=(4.8, height + 4), height_ratios=(3, height)
 )
 sns.heatmap(
     same.phi,
@@ -395,7 +395,7 @@ assert all(-0.01 < excess("roll-twin", name) < 0 for name in ("roll", "axial-rop
 # encoding is about positions.
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-conditions", "caption": "CIFAR-100, recipe mini: test accuracy on images resized (top) or moved (bottom) after training. Dots are seeds, lines their means; dotted lines mark what was trained."}, "image": {"alt": "Top: accuracy against image size, highest at the trained 32 pixels. At 48 all but the learned table are as low as no encoding; at 64 the rolls are below it. Bottom: accuracy against shift; all lines fall, no encoding least."}}
-fig, (top, bottom) = plt.subplots(2, 1, figsize=(5.2, 6.4), sharey=True)
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(4.6, 6.4), sharey=True)
 figures.accuracy_under("resolutions", photos, trained=32, ax=top)
 top.set(xlabel="image size (pixels)")
 figures.accuracy_under("shifts", photos, trained=0, ax=bottom)

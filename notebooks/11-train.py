@@ -228,7 +228,7 @@ print(
 print(f"{record.provenance.wall_seconds:.1f} s on {record.environment.device}")
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-training", "caption": "One training run: loss on the training batches and accuracy on the held-out images after every epoch."}, "image": {"alt": "Two panels against epoch. Above, the training loss falls. Below, the held-out accuracy rises and levels off."}}
-fig, (top, bottom) = plt.subplots(2, 1, figsize=(5.2, 4.6), sharex=True)
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(4.6, 4.6), sharex=True)
 color = figures.color_of(encoding)
 loss = [e.train_loss for e in record.history]
 top.plot(range(1, len(loss) + 1), loss, color=color, marker=".", label=encoding)

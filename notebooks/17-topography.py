@@ -301,7 +301,7 @@ agree("eq-ring-power", found, [power, both, both])
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-smooth-spectrum", "caption": "Top: the penalty on a unit of power in each mode. Bottom: how the power of three kinds of tokens spreads over the modes, and their roughness ρ. Modes k and −k are added; the first and, on an even ring, the last have no partner."}, "image": {"alt": "Two plots against the mode number. Top: the penalty on neighbors rises from zero and bends over to four at the last mode; the squared speed of the roll starts along the same curve but keeps rising as a parabola to almost nine and ends one mode earlier. Bottom: white noise is flat, a narrow bump falls off slowly, and a wide bump has all its power in the first few modes."}}
 modes = torch.arange(n // 2 + 1)
 slow = modes[: (n + 1) // 2]  # without the Nyquist mode, which has no speed
-fig, (top, bottom) = plt.subplots(2, 1, figsize=(5.2, 5.4), sharex=True)
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(4.6, 5.4), sharex=True)
 top.plot(
     modes,
     4 * torch.sin(math.pi * modes / n) ** 2,

@@ -100,7 +100,7 @@ def why(code: str, model: str = "3 blocks") -> str:
     return next(arms, "")
 
 
-fig, (top, bottom) = plt.subplots(2, 1, figsize=(5.6, 7.6), height_ratios=(4, 3))
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(4.8, 7.6), height_ratios=(4, 3))
 colors = {"3 blocks": figures.BLUE, "12 blocks": figures.VERMILION}
 drawn = {(c, m): [*values(why(c, m)).values()] for c in CODES for m in colors}
 figures.runs_beside(drawn, colors, top, legend=True)

@@ -67,12 +67,6 @@ def binary_code(positions: Tensor, bits: int) -> Tensor:
     return (positions[:, None] // 2 ** torch.arange(bits) % 2).to(torch.float64)
 
 
-def bit_flips(p: Tensor) -> Tensor:
-    """How many bits change from p to p+1: one more than the number of ones that p ≥ 0 ends in; int64."""
-    lowest_zero = ~p & (p + 1)  # the zero before the ones that p ends in, alone: 2^(flips − 1)
-    return torch.frexp(lowest_zero.to(torch.float64)).exponent.long()
-
-
 def sinusoids(positions: Tensor, frequencies: Tensor) -> Tensor:
     """PE_{p,2i} = sin(ω_i p), PE_{p,2i+1} = cos(ω_i p): [..., 2m] for positions [...], ω [m]."""
     angle = positions[..., None] * frequencies
@@ -200,7 +194,7 @@ def rotation_angles(positions: Tensor, frequencies: Tensor) -> Tensor:
 
 
 def rope_score(q: Tensor, k: Tensor, delta: float, frequencies: Tensor) -> Tensor:
-    """(R_m q)·(R_n k) from the offset Δ = n − m alone: Σ_i a_i cos(θ_iΔ) − b_i sin(θ_iΔ), [...].
+    """(R_{p_q} q)·(R_{p_k} k) from Δ = p_k − p_q alone: Σ_i a_i cos(θ_iΔ) − b_i sin(θ_iΔ), [...].
 
     q, k [..., 2m] in interleaved pairs, a_i = q_{2i}k_{2i} + q_{2i+1}k_{2i+1} and
     b_i = q_{2i}k_{2i+1} − q_{2i+1}k_{2i}: the real part of Σ_i q̄_i k_i e^{iθ_iΔ} with both its terms.
@@ -227,7 +221,7 @@ def xpos(
 ) -> Tensor:
     """`rope`, and pair i of a query multiplied by ζ_i^{p/s}, of a key by ζ_i^{−p/s}; s = span.
 
-    Pair i of a score then has the factor ζ_i^{(m−n)/s}. Source: Sun et al. 2022, arXiv 2212.10554.
+    Pair i of a score then has the factor ζ_i^{(p_q−p_k)/s}. Source: Sun et al. 2022, arXiv 2212.10554.
     """
     power = positions.to(scales.dtype)[..., None] / span
     factor = scales ** (-power if keys else power)

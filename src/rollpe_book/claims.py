@@ -244,7 +244,7 @@ def tally(verdicts: Sequence[Verdict]) -> list[str]:
     """
     parts = {verdict: f"{number} {verdict}" for verdict, number in counts(verdicts).items() if number}
     evidence = Counter(v.claim.evidence for v in verdicts if v.verdict == "reproduced")
-    if evidence:
+    if len(evidence) > 1:
         parts["reproduced"] += f" ({', '.join(f'{evidence[e]} {e}' for e in EVIDENCE if evidence[e])})"
     return list(parts.values())
 

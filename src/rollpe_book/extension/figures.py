@@ -134,7 +134,7 @@ def _record_links(cells: list[str], record_page: RecordPage) -> str:
             text += f" ({change})" if change else ""
             links.append(_link(uri, text, f"of recipe {recipe}"))
     listed = ", ".join(links)
-    if len(links) > 16:
+    if len(links) > 7:
         return f"<details><summary>Records of {len(links)} arms</summary>{listed}</details>"
     return f"<span>Records: {listed}</span>" if links else ""
 
