@@ -347,9 +347,8 @@ fig
 #
 # ## Order, and how to measure it
 #
-# A low roughness alone does not show order: channels that share a level are smooth in *any* arrangement. The first measure
-# of order is the roughness divided by its mean over all orders of the channels. One means no order, less than one that
-# neighbors are alike:
+# Channels that share a level are smooth in *any* arrangement. The first measure of order is therefore the roughness divided by
+# its mean over all orders of the channels. One means no order, less than one that neighbors are alike:
 #
 # $$
 # \frac{1}{n!} \sum_{\pi} \rho(x_\pi) = \frac{n}{n - 1} \left( 1 - \frac{|\hat x_0|^2}{\|x\|^2} \right)
@@ -429,8 +428,8 @@ for width in (0.5, 1.0):
 # %% [markdown]
 # ## A ring or a sheet
 #
-# Cortex is a sheet, and the paper mentions a more complicated mesh (Sec. 4). Lay the channels out in $h$ rows of $w$ and
-# give every channel four neighbors. The penalties of both directions add up:
+# Lay the channels out in $h$ rows of $w$, as on a sheet of cortex, and give every channel four neighbors. The penalties of
+# both directions add up:
 #
 # $$
 # \begin{gathered} L_{h \times w} = L_h \otimes I_w + I_h \otimes L_w, \\
@@ -542,9 +541,8 @@ penalties = [ring_roughness(x).mean() for x in (changed, on_sheet)]
 differs("eq-spatial-affine", *penalties, 1e-4)
 
 # %% [markdown]
-# The last two rows are counterexamples. Bumps with gains have nearly perfect topography and are rough. One bump that
-# only changes in strength is smooth and has no topography. The losses are related nevertheless. We start from white
-# noise and minimize each of the three for some steps:
+# Bumps with gains have nearly perfect topography and are rough. One bump that only changes in strength is smooth and has no
+# topography. The losses are related nevertheless. We minimize each of the three from white noise:
 
 # %%
 from rollpe.topography import topography_loss
@@ -589,8 +587,8 @@ plt.close(fig)
 fig
 
 # %% [markdown]
-# The ring makes bands, since it has neighbors to the left and right only. The sheet makes patches. The spatial loss leaves
-# each response grainy; its order shows only over many. From noise, lowering any of the three lowers the others.
+# The ring makes bands, the sheet patches. The spatial loss leaves each response grainy; its order shows only over many. From
+# noise, lowering any of the three lowers the others.
 #
 # ## Exercises
 #
