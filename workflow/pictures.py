@@ -5,8 +5,8 @@
 book/_static/preview.png, 1200×630 pixels, is what a link to the book shows: a wave on a ring of channels at
 six positions, drawn with rollpe.ring, under the question;
 rollpe_book.extension.repairs writes the tags that name it.
-book/_static/map.png, for README, is the front page's map of channels, from the committed records. Run it
-again after a change of either.
+book/_static/map.png, for README and a link to the page on Adam, and table.png, for one to the page on sizes,
+are drawings of these pages, from the committed records. Run it again after a change of any.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from rollpe.ring import roll
 from rollpe_book import figures
-from rollpe_book.extension.drawings import draw_map
+from rollpe_book.extension.drawings import draw_map, draw_table
 from rollpe_book.figures.waves import bump
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,4 +62,6 @@ def draw_preview() -> Figure:
 
 if __name__ == "__main__":
     draw_preview().savefig(STATIC / "preview.png", metadata={"Software": None})
-    draw_map(ROOT)[0].savefig(STATIC / "map.png", dpi=160, facecolor="white", metadata={"Software": None})
+    for name, draw in {"map": draw_map, "table": draw_table}.items():
+        options = {"dpi": 160, "facecolor": "white", "metadata": {"Software": None}}
+        draw(ROOT)[0].savefig(STATIC / f"{name}.png", **options)

@@ -25,7 +25,10 @@ from rollpe_book.templates import render
 from rollpe_lab.files import write_atomically
 
 PREVIEW = "_static/preview.png"
-"""The picture that a link to the book shows: 1200×630 pixels, made by workflow/pictures.py."""
+"""The picture that a link to the book shows: 1200×630 pixels, made by workflow/pictures.py.
+
+A page names another as ``preview`` in its front matter.
+"""
 
 
 # What search engines and previews read
@@ -51,7 +54,7 @@ def head_tags(app: Sphinx, pagename: str, context: dict[str, Any]) -> str:
         title=context.get("title", ""),
         description=first_words(context.get("body") or "") or citation["abstract"],
         url=url,
-        picture=urljoin(url, context["pathto"](PREVIEW, True)),
+        picture=urljoin(url, context["pathto"]((context.get("meta") or {}).get("preview", PREVIEW), True)),
         citation=citation,
         year=app.config.copyright,
         language=app.config.language,
