@@ -266,7 +266,7 @@ agree("eq-continuous-score", q_rolled @ k_rolled.T, by_offset, 1e-10)
 
 # %% [markdown]
 # The exponential of every skew-symmetric matrix consists of rotations in planes, with the angles in its eigenvalues
-# $\pm \mathrm{i} \omega_i$. So such a roll is RoPE in some basis:
+# $\pm \mathrm{i} \omega_i$. Such a roll is RoPE in some basis:
 #
 # $$
 # \begin{gathered} \mathcal{A}^\top = -\mathcal{A} \quad \Longrightarrow \\

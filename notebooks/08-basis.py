@@ -266,7 +266,7 @@ assert share > 0.1
 # $$ (eq-signed-permutation)
 #
 # (Put $g = e_j$: column $j$ of $Q$ equals its own signs, so its entries are 0, 1 and $-1$, and only one is not 0, since
-# its length is 1. The other direction is a substitution.) The Fourier basis is no signed permutation.
+# its length is 1. The other direction is a substitution.) The Fourier basis is not a signed permutation.
 
 
 # %%

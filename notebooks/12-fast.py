@@ -136,7 +136,7 @@ assert "cuda" not in measured
 # %% [markdown]
 # ## Appendix: how it got fast
 #
-# Speed decides how many seeds there are. So the trainer was measured beside its rivals, in the same run and in turns.
+# Speed decides how many seeds there are. The trainer was therefore measured beside its rivals, in the same run and in turns.
 #
 # ### Beside timm
 #
