@@ -81,8 +81,8 @@ Q = torch.cat((pairs, *lone), 1)
 agree("our lines and the library", Q, real_fourier_basis(n)[0])
 
 # %% [markdown]
-# Queries and keys come out of weight matrices, so a change of basis can be moved from the encoding into the weights.
-# Multiply them by $Q^\top$ beforehand, and rotate afterwards instead of rolling:
+# A change of basis can be moved from the encoding into the weight matrices of queries and keys: multiply by $Q^\top$
+# beforehand, and rotate instead of rolling:
 #
 # $$
 # \begin{aligned} & \mathrm{Roll}_{p}(W_Q x)^\top \mathrm{Roll}_{p'}(W_K y) \\
@@ -114,8 +114,8 @@ for m in (n, 3, 4, 13):  # channels; the positions are 2 and −7
 agree("eq-twin", rolled, rotated)
 
 # %% [markdown]
-# To train both, we take a very small transformer on handwritten digits: patches of $2 \times 2$ pixels, one block, one
-# head, and a ring of $n$ channels for each axis. `twin_weights` carries the weights of one model over to the other.
+# We train a very small transformer on handwritten digits: patches of $2 \times 2$ pixels, one block, one head, and a ring of
+# $n$ channels for each axis. `twin_weights` carries the weights of one model over to the other.
 
 
 # %%
@@ -246,12 +246,11 @@ assert share > 0.1
 # %% [markdown]
 # ### Different starts
 #
-# In practice each model draws its own weights $W_0$. Let the optimizer $T$ lead from initial to trained weights, and
-# let $\overset{d}{=}$ mean the same distribution. The runs of both models are still draws from one distribution if
-# start and optimizer respect the change of basis:
+# In practice each model draws its own weights $W_0$. Let the optimizer $\mathcal{O}$ lead from initial to trained weights. The runs of
+# both models are still draws from one distribution ($\overset{d}{=}$) if start and optimizer respect the change of basis:
 #
 # $$
-# \begin{gathered} Q^\top W_0 \overset{d}{=} W_0 \quad \text{and} \quad T(Q^\top W) = Q^\top T(W) \\
+# \begin{gathered} Q^\top W_0 \overset{d}{=} W_0 \quad \text{and} \quad \mathcal{O}(Q^\top W) = Q^\top \mathcal{O}(W) \\
 # \Longrightarrow \quad \text{both trained functions have the same distribution} \end{gathered}
 # $$ (eq-equal-in-law)
 #
@@ -504,12 +503,11 @@ fig
 #
 # ```{wave} grow
 # :name: wave-grow
-# Order that grows: correlations of the channels of queries and keys at twelve moments of training, over 256 test images
-# (runs of your own use held-out ones); colors fade from one moment to the next. RollPE (`roll`) and its twin
-# (`roll-twin`) saw the same images in the same order: one pass over photographs (CIFAR-100), or eight over digits, both
-# on an 8×8 grid. Channels are in their order on RollPE's ring. The twin's channels are Fourier coordinates, so its
-# queries and keys are transformed to that ring {eq}`eq-twin`. Each matrix is the mean over queries and keys, rows and
-# columns, and the layers and heads that you choose.
+# Order that grows: correlations of the channels of queries and keys at twelve moments of training, over 256 test images.
+# RollPE (`roll`) and its twin (`roll-twin`) saw the same images in the same order: one pass over photographs (CIFAR-100), or
+# eight over digits, both on an 8×8 grid. Channels are in their order on RollPE's ring, to which the twin's queries and keys
+# are transformed {eq}`eq-twin`. Each matrix is the mean over queries and keys, rows and columns, and the layers and heads
+# that you choose.
 # ```
 #
 # In RollPE a band grows along the diagonal: channels rise and fall together with their neighbors on the ring. In the

@@ -197,7 +197,7 @@ fig
 # $$ (eq-lipschitz)
 #
 # The speed $\|\mathcal{A}q\|$ is small for a token made of slow modes: smoothness in position is smoothness along the
-# channels, except for the Nyquist mode of an even ring, which is at rest {eq}`eq-nyquist-fixed`.
+# channels.
 
 # %%
 A = generator(n)
@@ -590,12 +590,12 @@ fig
 # The ring makes bands, the sheet patches. The spatial loss leaves each response grainy; its order shows only over many. From
 # noise, lowering any of the three lowers the others.
 #
-# ## Exercises
+# ## Exercise
 #
 # ```{exercise}
 # :label: exercise-smooth-shuffle
-# Which tokens are exactly as rough in their own order as in the mean of all orders? Try one channel that is on while
-# all others are off, and a single pair of neighbors.
+# Which tokens are exactly as rough in their own order as in the mean of all orders? Try a single channel that is on, and
+# a pair of neighbors.
 # ```
 #
 # ```{solution} exercise-smooth-shuffle
@@ -613,25 +613,3 @@ for on in (1, 2):
     print(f"{on} of {n} channels on: roughness over that in random order {ratio:.3f}")
     expected = (1 - (on - 1) / on) / (1 - (on - 1) / (n - 1))
     agree("as computed by hand", ratio, expected)
-
-# %% [markdown]
-# ```{exercise}
-# :label: exercise-smooth-twin
-# In RollPE's rotary twin channels are Fourier coefficients and have no neighbors. What is the penalty there?
-# ```
-#
-# ```{solution} exercise-smooth-twin
-# :class: dropdown
-# A penalty on the size of queries and keys that grows with the frequency: each pair is penalized by $4 \sin^2(\pi k/n)$
-# times its squared length. Any rotary encoding can be given such a penalty.
-# ```
-
-# %% tags=["hide-cell"]
-from rollpe.ring import real_fourier_basis
-
-Q, omega = real_fourier_basis(n)
-weight = 4 * torch.sin(omega / 2).repeat_interleave(2) ** 2  # ω_k / 2 = π k / n
-lone = torch.tensor([0.0, 4.0])[: n - len(weight)]  # constant, Nyquist
-weight = torch.cat((weight, lone))
-penalty = (weight * (tokens @ Q).square()).sum(-1)
-agree("the penalty on the twin", penalty, differences, tolerance=1e-11)
