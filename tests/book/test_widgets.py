@@ -290,7 +290,7 @@ def test_the_wave_on_the_first_page_moves_by_itself_where_that_is_wanted_until_i
 
 
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
-def test_the_map_grows_from_the_first_moment_when_it_is_played(visit, motion):
+def test_the_map_grows_again_when_it_is_played(visit, motion):
     page = visit("executed/08-basis.html", motion=motion)
     stage = page.locator(".wave-stage[data-wave=grow]")
     slider = stage.locator("input[type=range]")
@@ -298,13 +298,11 @@ def test_the_map_grows_from_the_first_moment_when_it_is_played(visit, motion):
     page.wait_for_timeout(1500)
     assert slider.input_value() == end == slider.get_attribute("max"), "it waits for the reader"
     stage.get_by_role("button", name="play").click()
-    for moment in (0, 1, 2):
-        page.wait_for_function(
-            "moment => document.querySelector('[data-wave=grow] input').value === moment",
-            arg=str(moment),
-            timeout=5000,
-        )
-        look(stage)
+    earlier = "moment => Number(document.querySelector('[data-wave=grow] input').value) < Number(moment)"
+    page.wait_for_function(earlier, arg=end)
+    look(stage)
+    page.wait_for_function(earlier.replace("<", ">"), arg=slider.input_value())
+    look(stage)
     stage.get_by_role("button", name="pause").click()
     at = slider.input_value()
     page.wait_for_timeout(1500)
