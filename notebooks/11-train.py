@@ -67,7 +67,7 @@ train_images, held_out_images = (
 model = create_vit(encoding, size="nano", channels=1, classes=10, pool="avg", **shape)
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.002)
 for _ in range(100):
-    batch = torch.randint(len(train_images), (64,))
+    batch = torch.randint(len(train_images), (32,))
     logits = model(train_images[batch])
     cross_entropy(logits, digits.train.labels[batch]).backward()
     optimizer.step()
