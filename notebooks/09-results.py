@@ -325,7 +325,7 @@ pairs = sorted(
     itertools.combinations(range(len(repeated)), 2), key=lambda ab: -same.excess[ab]
 )
 height = 0.28 * len(pairs)
-fig, (left, ax) = plt.subplots(
+fig, (top, ax) = plt.subplots(
     2, 1, figsize=(4.8, height + 4), height_ratios=(3, height)
 )
 sns.heatmap(
@@ -337,11 +337,11 @@ sns.heatmap(
     vmax=1,  # the largest correlation; the cells stay dark enough for white digits
     square=True,
     cbar=False,
-    ax=left,
+    ax=top,
 )
-left.set_xticklabels(repeated, rotation=40, ha="right")
-left.set_yticklabels(repeated, rotation=0)
-left.tick_params(length=0)
+top.set_xticklabels(repeated, rotation=40, ha="right")
+top.set_yticklabels(repeated, rotation=0)
+top.tick_params(length=0)
 for y, (a, b) in enumerate(pairs):
     low, high, middle = same.low[a, b], same.high[a, b], same.excess[a, b]
     name = f"{repeated[b]} and {repeated[a]}"

@@ -68,7 +68,10 @@ def test_without_scripts_every_claim_shows_and_no_menu_does(visit):
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_bar_of_verdicts_is_as_wide_as_the_text_with_a_number_in_every_segment(width, theme, visit):
     page = visit("index.html", width=width, theme=theme)
-    for bar in page.locator(".verdict-bar[role=img]").all():
+    bars = page.locator(".verdict-bar[role=img]").all()
+    assert len(bars) == 2, "formulas and models"
+    assert "(3 on the paper" in bars[1].get_attribute("aria-label"), "proofs are not taken for experiments"
+    for bar in bars:
         numbers = bar.locator("b")
         boxes = [number.bounding_box() for number in numbers.all()]
         assert len({round(box["y"]) for box in boxes}) == 1, "one line"

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from built_book import ALL_PAGES, HELPERS, HTML, PAGES, REDIRECTS, ROOT, SOURCES, THEMES, WIDTHS, open_context
 
+from rollpe_book.extension.links import repository
+
 AXE = ROOT / "book/scripts/node_modules/axe-core/axe.min.js"
 SCREENSHOTS = os.environ.get("ROLLPE_SCREENSHOTS")  # a folder, to look at the pages afterwards
 RULES = {
@@ -171,6 +173,7 @@ def test_each_page_tells_a_search_engine_its_own_title_and_what_it_is_about(visi
         for tag in ("og:title", "og:description"):
             assert page.locator(f'meta[property="{tag}"]').get_attribute("content"), (name, tag)
         pictures = page.locator('meta[property="og:image"]').evaluate_all("all => all.map(p => p.content)")
+        assert len(pictures) == bool(repository(ROOT)), "a whole address, or none"
         assert all(re.match(r"https://.+/_static/\w+\.png$", picture) for picture in pictures)
         assert page.locator('meta[name="citation_title"]').get_attribute("content")
     stems = {Path(name).stem for name in PAGES}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import yaml
 from docutils import nodes
 from docutils.utils import new_document
 from pybtex.database import parse_file, parse_string
+from tiny_book import Book
 
 from rollpe_book.chapters import parameters
 from rollpe_book.extension.repairs import finish_html, first_words, mark_numbers, name_address
@@ -42,6 +44,19 @@ def test_the_address_of_the_site_follows_from_its_repository_on_github(origin, a
     app = SimpleNamespace(config=SimpleNamespace(rollpe_root=str(tmp_path), html_baseurl=""))
     name_address(app, app.config)
     assert app.config.html_baseurl == address
+
+
+def test_a_page_shows_its_own_picture_in_a_preview_and_others_that_of_the_book(tmp_path):
+    shutil.copy(ROOT / "CITATION.cff", tmp_path)
+    pages = {
+        "index.md": "# Front\n\nWords.\n\n```{toctree}\nmap\n```\n",
+        "map.md": "---\npreview: _static/map.png\n---\n# Map\n\nWords.\n",
+    }
+    extensions = ["myst_nb", "rollpe_book.extension", "rollpe_book.extension.repairs"]
+    book, site = Book(tmp_path), "https://ana.github.io/rolls/"
+    book.build(pages, extensions=extensions, html_baseurl=site, templates_path=[])
+    for page, picture in {"index": "preview", "map": "map"}.items():
+        assert f'<meta property="og:image" content="{site}_static/{picture}.png"/>' in book.markup(page)
 
 
 @pytest.mark.parametrize(
