@@ -23,8 +23,7 @@ formats: $(INSTALLED)  ## the PDF and the offline zip, which `make book` makes w
 	@$(BIN)/snakemake --snakefile workflow/Snakefile --profile workflow/profiles/local formats
 
 check-book: $(INSTALLED)  ## open the built book in headless Chromium, network cut off
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser --numprocesses 2 --ignore tests/book/test_budget.py
-	@$(BIN)/python -m pytest -m browser tests/book/test_budget.py
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m browser --numprocesses 2
 
 notebook: $(INSTALLED)  ## rerun one notebook: make notebook FILE=notebooks/11-train.py ARGS="-p encoding roll"
 	@$(BIN)/rollpe notebook $(FILE) $(ARGS)

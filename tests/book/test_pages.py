@@ -2,7 +2,7 @@
 
 Whether a page is whole, and whether everybody can use it: the accessibility rules are axe-core's, which
 come with the pages' scripts (book/scripts/package.json). Run by ``make check-book`` after ``make book``; not
-part of ``make test``. Weight and speed are in test_budget.py, moving figures in test_widgets.py.
+part of ``make test``. Weight is in test_budget.py, moving figures in test_widgets.py.
 """
 
 from __future__ import annotations
