@@ -48,7 +48,7 @@ def published(files: dict[str, bytes], more: dict[str, bytes]) -> Iterator[Serve
     archive = packed.getvalue()
     with pytest.MonkeyPatch.context() as patch, Server(archive) as there:
         address = f"http://127.0.0.1:{there.server_address[1]}/{CIFAR100.filename}"
-        patch.setattr(CIFAR100, "url", address)
+        patch.setattr("rollpe_lab.training.fetch.URL", address)
         sums[CIFAR100.filename] = hashlib.sha256(archive).hexdigest()
         patch.setattr("rollpe_lab.training.fetch.SHA256", sums)
         md5 = {name: hashlib.md5(content).hexdigest() for name, content in files.items()}

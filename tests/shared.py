@@ -49,6 +49,7 @@ def make_record(encoding="roll", right=150, seed=0, recipe="strong", options=Non
     """A record with the first `right` of `images` test images correct."""
     bits = np.arange(images) < right
     return Record(
+        schema_version=1,
         protocol=1,
         recipe=recipe,
         encoding=encoding,

@@ -221,11 +221,12 @@ def test_a_pipe_a_folder_or_a_device_given_as_a_file_is_one_line_and_no_wait(
     assert "ODD" in err
 
 
-def test_help_and_tables_of_results_load_no_torch():
+def test_what_trains_nothing_answers_without_the_imports_that_take_seconds():
     code = """import sys; from rollpe.cli import VERBS, cli
-for words in [["table", "--recipe", "quick"], *([verb, "--help"] for verb in VERBS)]:
-    cli(words, standalone_mode=False)
-assert "torch" not in sys.modules
+told = "table", "claims", "compare quick/roll quick/learned", "notebook 11-train --list"
+for line in [*told, "sweep plans/mini.yaml --list", *(f"{verb} --help" for verb in VERBS)]:
+    cli(line.split(), standalone_mode=False)
+assert not {"torch", "scipy.stats"} & {*sys.modules}
 """
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
 

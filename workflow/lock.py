@@ -16,6 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCK = "requirements.lock"
 CONDA_PYTHON = "3.12"
 RELEASE = "workflow/release.lock"
+SLOW = ("rfc3987-syntax", "lark")
+"""What jsonschema uses only if it is there, to check international addresses: its import, which begins every
+chapter and every build of the book, would take three seconds of computing."""
 TOOLS = "build>=1.2\nsetuptools>=77\ntwine>=6.1\n"
 
 HEADER = f"""\
@@ -35,6 +38,8 @@ def compiled(*options: str, tools: str | None = None) -> str:
     """What uv makes of the dependencies of pyproject.toml, all extras included, or of these tools alone."""
     source = ["pyproject.toml", "--all-extras"] if tools is None else ["-"]
     command = [sys.executable, "-m", "uv", "pip", "compile", *source, "--quiet", "--no-emit-index-url"]
+    for name in SLOW:
+        command += ["--no-emit-package", name]
     command += ["--custom-compile-command", "make lock", *options]
     return subprocess.run(
         command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, input=tools

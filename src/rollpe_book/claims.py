@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 from urllib.parse import unquote
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from rollpe.errors import InputError
@@ -26,7 +25,7 @@ from rollpe_book.rules import RULES, Decision
 from rollpe_lab.evidence import inside, words
 from rollpe_lab.evidence.table import PAPER_TABLE_1, arms_of
 from rollpe_lab.evidence.words import Measure
-from rollpe_lab.files import markdown
+from rollpe_lab.files import markdown, read_yaml_file
 from rollpe_lab.records.record import Record
 from rollpe_lab.statistics import summarize
 
@@ -40,7 +39,7 @@ class _Strict(BaseModel):
 
 @cache
 def _contents() -> dict[str, Any]:
-    return yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    return read_yaml_file(Path(__file__).with_suffix(".yaml"))
 
 
 class Checks(_Strict):

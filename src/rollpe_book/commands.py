@@ -144,9 +144,11 @@ def claims(full: bool, records: tuple[Path, ...]) -> None:
 
     Example: rollpe claims --full
     """
-    from rollpe_book.claims import counts, ledger, to_markdown  # noqa: PLC0415
+    from rollpe_book.claims import counts, ledger, load_claims, to_markdown  # noqa: PLC0415
 
-    found = all_records(record_folders(records))
+    folders = record_folders(records)
+    recipes = dict.fromkeys(claim.records.recipe for claim in load_claims() if claim.records)
+    found = [record for recipe in recipes for record in all_records(folders, recipe)]
     verdicts = ledger(read_checks(find_root()), found)
     if full:
         click.echo(to_markdown(verdicts))

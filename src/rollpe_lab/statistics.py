@@ -2,19 +2,20 @@
 
 The unit of replication is the *seed* (a training run from scratch): intervals and tests are over seeds
 unless a name says otherwise, because the images of one test set share one trained model.
+
+The t-tests are written with scipy's distributions: scipy.stats, which has them, takes a second to import.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from rollpe.errors import InputError
 
@@ -54,7 +55,7 @@ def summarize(values: Arm, confidence: float = CONFIDENCE) -> Summary:
         mean, sd = float(sample.mean()), float(sample.std(ddof=1))
     if n < 3:
         return Summary(mean, sd, n, None, None)
-    half = float(stats.t.ppf(0.5 + confidence / 2, n - 1)) * sd / math.sqrt(n)
+    half = float(special.stdtrit(n - 1, 0.5 + confidence / 2)) * sd / math.sqrt(n)
     return Summary(mean, sd, n, mean - half, mean + half)
 
 
@@ -79,6 +80,17 @@ def _sample(arm: Arm) -> NDArray[np.float64]:
     if sample.ndim != 1 or sample.size == 0 or not np.isfinite(sample).all():
         raise InputError(f"values={arm!r}: give a flat list of at least one finite number.")
     return sample
+
+
+def student(values: Arm) -> float:
+    """Two-sided p of Student's t-test that the mean of seeds that differ is 0."""
+    s = summarize(values)
+    assert s.sd, "a test needs seeds that differ"
+    return _two_sided(s.mean / s.sd * math.sqrt(s.n), s.n - 1)
+
+
+def _two_sided(t: float, dof: float) -> float:
+    return float(2 * special.stdtr(dof, -abs(t)))
 
 
 # Two arms
@@ -114,19 +126,18 @@ def _samples(a: Arm, b: Arm) -> list[NDArray[np.float64]]:
     return samples
 
 
-def _welch(a: NDArray[np.float64], b: NDArray[np.float64], alternative: str = "two-sided") -> Any:
-    """scipy's result: statistic, pvalue, df, confidence_interval(level)."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # of an arm without spread
-        return stats.ttest_ind(a, b, equal_var=False, alternative=alternative)
+def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float, float]:
+    """a − b, its standard error, and the degrees of freedom after Welch and Satterthwaite."""
+    of_a, of_b = (sample.var(ddof=1) / len(sample) for sample in (a, b))
+    dof = (of_a + of_b) ** 2 / (of_a**2 / (len(a) - 1) + of_b**2 / (len(b) - 1))
+    return float(a.mean() - b.mean()), math.sqrt(of_a + of_b), float(dof)
 
 
 def welch(a: Arm, b: Arm, confidence: float = CONFIDENCE) -> Welch:
     """Welch's unequal-variance t-test of a − b, from samples or from mean, SD and n."""
-    a, b = _samples(a, b)
-    test = _welch(a, b)
-    low, high = test.confidence_interval(confidence)
-    return Welch(float(a.mean() - b.mean()), float(test.pvalue), float(low), float(high))
+    difference, error, dof = _welch(*_samples(a, b))
+    half = float(special.stdtrit(dof, 0.5 + confidence / 2)) * error
+    return Welch(difference, _two_sided(difference / error, dof), difference - half, difference + half)
 
 
 def equivalence(a: Arm, b: Arm, *, margin: float) -> float:
@@ -138,16 +149,16 @@ def equivalence(a: Arm, b: Arm, *, margin: float) -> float:
     """
     if not margin > 0:
         raise InputError(f"margin={margin}: give the largest difference that does not matter, above 0.")
-    a, b = _samples(a, b)
-    return float(max(_welch(a + margin, b, "greater").pvalue, _welch(a - margin, b, "less").pvalue))
+    difference, error, dof = _welch(*_samples(a, b))
+    return float(special.stdtr(dof, (abs(difference) - margin) / error))
 
 
 def power(n: int, sd: float, difference: float) -> float:
     """Chance that a two-sided t-test at 0.05 with n seeds per arm finds a true difference (noncentral t)."""
     dof = 2 * (n - 1)
     shift = abs(difference) / sd * math.sqrt(n / 2)
-    critical = stats.t.isf(0.025, dof)
-    return float(stats.nct.sf(critical, dof, shift) + stats.nct.cdf(-critical, dof, shift))
+    critical = special.stdtrit(dof, 0.975)
+    return float(1 - special.nctdtr(dof, shift, critical) + special.nctdtr(dof, shift, -critical))
 
 
 def seeds_needed(sd: float, difference: float) -> int:
@@ -156,7 +167,7 @@ def seeds_needed(sd: float, difference: float) -> int:
         raise InputError(
             f"sd={sd}, difference={difference}: sd above 0 and a difference other than 0 are needed."
         )
-    z = stats.norm.isf(0.025) + stats.norm.isf(0.2)
+    z = special.ndtri(0.975) + special.ndtri(0.8)
     n = max(2, math.ceil(2 * (z * sd / difference) ** 2))  # if the SD were known: about one too few
     while power(n, sd, difference) < 0.8:
         n += 1
@@ -212,7 +223,7 @@ def paired_by_image(bits_a: ArrayLike, bits_b: ArrayLike, *, resamples: int = 20
     p = None
     if seeds_a == seeds_b == 1:
         only_a, only_b = int((a & ~b).sum()), int((b & ~a).sum())
-        p = float(stats.binomtest(only_a, only_a + only_b).pvalue) if only_a + only_b else 1.0
+        p = min(1.0, float(2 * special.bdtr(min(only_a, only_b), only_a + only_b, 0.5)))
     return Paired(float(a.mean() - b.mean()), float(low), float(high), over, p)
 
 
@@ -288,6 +299,8 @@ def apart(arm: Mapping[int, ArrayLike], others: Sequence[Mapping[int, ArrayLike]
             return round(mean(a, b) - (mean(a, a) + mean(b, b)) / 2, 12)
         except ZeroDivisionError:  # runs of one seed have no pair that counts
             return math.nan
+
+    from scipy import stats  # noqa: PLC0415 (takes a second)
 
     two = [np.flatnonzero(arm_of == 0), np.flatnonzero(arm_of > 0)]
     rng = np.random.default_rng(0)

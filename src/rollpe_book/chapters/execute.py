@@ -23,7 +23,6 @@ from rollpe_book.chapters.parameters import Value, check_parameters, read_parame
 from rollpe_book.chapters.source import extra, find_source, kernelspec, read_source
 from rollpe_lab.files import write_atomically
 from rollpe_lab.hashes import SRC, find_root, hash_files, source_hash
-from rollpe_lab.records.provenance import now, processor
 
 WITNESS = """\
 import sys
@@ -64,6 +63,8 @@ def run(
     given. The kernel starts in the project's root, so that a notebook finds ``data/``. A cell that fails
     raises NotebookFailed and leaves the previous output unchanged.
     """
+    from rollpe_lab.records.provenance import now, processor  # noqa: PLC0415 (numpy and pydantic)
+
     source = find_source(path).resolve()
     root = find_root(source)
     if imports:

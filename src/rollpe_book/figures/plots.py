@@ -1,4 +1,7 @@
-"""One function for each kind of plot."""
+"""One function for each kind of plot.
+
+Most chapters need neither seaborn nor scipy, which take seconds: they are imported where they are used.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
-from scipy.optimize import isotonic_regression
 
 from rollpe_book.figures.theme import DIVERGING, INK, MUTED, color_of, drawn_from
-from rollpe_lab.statistics import summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,6 +42,8 @@ def label_line_ends(ax: Axes, ends: Mapping[str, np.ndarray], gap: float = 0.06)
     Names keep the order of the ends and at least ``gap`` of the axis height between them, with the least sum
     of squared shifts.
     """
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415
+
     low, high = ax.get_ylim()
     names = sorted(ends, key=lambda name: ends[name][1])
     steps = gap * (high - low) * np.arange(len(names))
@@ -66,6 +68,8 @@ def runs_in_rows(
 
     ``samples``: a number for each run, by label, in the order of the rows.
     """
+    import seaborn as sns  # noqa: PLC0415
+
     ax = ax or plt.subplots(figsize=(6.4, 0.45 * len(samples) + 1.1))[1]
     table = [(label, value) for label, values in samples.items() for value in values]
     rows, x = zip(*table, strict=True)
@@ -80,6 +84,8 @@ def runs_in_rows(
 
 def t_interval(values: Sequence[float]) -> tuple[float | None, float | None]:
     """The ends of the 95 % t-interval of a mean; none of fewer than three values."""
+    from rollpe_lab.statistics import summarize  # noqa: PLC0415
+
     summary = summarize(values)
     return summary.low, summary.high
 
@@ -88,6 +94,8 @@ def runs_beside(
     samples: Mapping[tuple[str, str], Sequence[float]], colors: Mapping[str, str], ax: Axes, *, legend: bool
 ) -> Axes:
     """Runs as dots: a row for each first word of the keys, and in it a line for each second in its color."""
+    import seaborn as sns  # noqa: PLC0415
+
     table = [(*words, value) for words, values in samples.items() for value in values]
     if not table:
         return ax

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from rollpe.errors import InputError
-from rollpe_lab.records.store import read_records
 
 DATASETS = click.Choice(
     ["digits", "place", "offset", "points", "points-rounded", "cifar100", "sympy", "sklearn"]
@@ -80,9 +79,9 @@ def seconds(context: click.Context, option: click.Parameter, text: str | None) -
 
 
 def register(context: click.Context, option: click.Parameter, files: tuple[Path, ...]) -> None:
-    from rollpe.encodings import import_encodings  # noqa: PLC0415 (torch takes seconds)
-
     for file in files:
+        from rollpe.encodings import import_encodings  # noqa: PLC0415 (torch takes seconds)
+
         import_encodings(file)
 
 
@@ -112,5 +111,7 @@ def record_folders(folders: tuple[Path, ...]) -> list[Path]:
     raise InputError(f"no {usual} here: go to the project's folder, or name one with --records.")
 
 
-def all_records(folders: list[Path]) -> list[Any]:
-    return [record for folder in folders for record in read_records(folder)]
+def all_records(folders: list[Path], recipe: str | None = None) -> list[Any]:
+    from rollpe_lab.records.store import read_records  # noqa: PLC0415 (numpy and pydantic)
+
+    return [record for folder in folders for record in read_records(folder, recipe)]

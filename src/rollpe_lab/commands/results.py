@@ -1,4 +1,4 @@
-"""`rollpe table` and `rollpe compare`."""
+"""`rollpe table` and `rollpe compare`; their help needs no statistics, whose import takes half a second."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ import click
 
 from rollpe.errors import InputError
 from rollpe_lab.commands.options import all_records, read_option, record_folders
-from rollpe_lab.evidence.compare import compare as compare_runs
-from rollpe_lab.evidence.compare import find_runs
-from rollpe_lab.evidence.table import results_table
-from rollpe_lab.training.recipe import load_recipe, recipes
 
 
 @click.command()
@@ -30,15 +26,19 @@ def table(recipe: str, style: str, records: tuple[Path, ...]) -> None:
     Example: rollpe table --recipe quick
     Example: rollpe table --recipe strong --format latex
     """
+    from rollpe_lab.evidence.table import results_table  # noqa: PLC0415
+    from rollpe_lab.training.recipe import load_recipe, recipes  # noqa: PLC0415
+
     if recipe.endswith((".yaml", ".yml")):
         recipe = load_recipe(recipe).name
-    runs = all_records(record_folders(records))
-    if recipe not in (known := sorted({*recipes(), *(record.recipe for record in runs)})):
+    folders = record_folders(records)
+    trained = {path.parts[-3] for folder in folders for path in folder.glob("*/*/seed-*.json")}
+    if recipe not in (known := sorted({*recipes(), *trained})):
         raise InputError(f"recipe {recipe!r} is unknown and has no records. Known: {', '.join(known)}.")
-    results = results_table(runs, recipe)
-    if records and not results.measured:
-        found = ", ".join(sorted({record.recipe for record in runs})) or "none"
+    if records and recipe not in trained:
+        found = ", ".join(sorted(trained)) or "none"
         raise InputError(f"recipe {recipe!r} has no records in these folders. Recipes that have: {found}.")
+    results = results_table(all_records(folders, recipe), recipe)
     if records:
         results = replace(results, rows=[row for row in results.rows if row.measured])
     click.echo({"md": results.to_markdown, "csv": results.to_csv, "latex": results.to_latex}[style]())
@@ -58,6 +58,9 @@ def compare(a: str, b: str, records: tuple[Path, ...]) -> None:
     Example: rollpe compare quick/roll quick/learned
     Example: rollpe compare data/records/quick/roll/seed-0.json data/records/quick/learned/seed-0.json
     """
+    from rollpe_lab.evidence.compare import compare as compare_runs  # noqa: PLC0415
+    from rollpe_lab.evidence.compare import find_runs  # noqa: PLC0415
+
     folders = [] if all(name.endswith(".json") for name in (a, b)) else record_folders(records)
     groups = [find_runs(name, folders) for name in (a, b)]
     click.echo(str(compare_runs(*groups)))

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from rollpe_lab.commands import options as shared
+from rollpe_lab.training import plan as plans
 
 
 @click.command()
@@ -45,16 +46,16 @@ def sweep(
     Example: rollpe sweep plans/quick.yaml --list
     Example: rollpe sweep plans/table1.yaml --budget 25m
     """
-    from rollpe_lab.training import plan as plans  # noqa: PLC0415 (torch takes seconds)
-    from rollpe_lab.training import sweep as sweeps  # noqa: PLC0415
-    from rollpe_lab.training.device import choose_device  # noqa: PLC0415
-
-    planned = plans.load_plan(file, overrides)
+    planned = plans.load_plan(file, overrides, build=not show)
     if only:
         planned = plans.only(planned, only)
-    choose_device(settings["device"])
-    settings |= {"progress": not no_progress, "say": click.echo}
-    failed = {} if show else sweeps.sweep(planned, records, **settings)
+    failed: dict[str, str] = {}
+    if not show:
+        from rollpe_lab.training import sweep as sweeps  # noqa: PLC0415 (torch takes seconds)
+        from rollpe_lab.training.device import choose_device  # noqa: PLC0415
+
+        choose_device(settings["device"])
+        failed = sweeps.sweep(planned, records, progress=not no_progress, say=click.echo, **settings)
     missing = plans.missing(planned, records)
     for run in missing:
         reason = failed.get(str(run))

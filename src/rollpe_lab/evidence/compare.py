@@ -15,13 +15,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import numpy as np
-from scipy import stats
 
 from rollpe.errors import InputError
 from rollpe_lab.evidence.comparisons import signed
 from rollpe_lab.records.record import Record, by_cell, check_comparable
 from rollpe_lab.records.store import read_record, read_records
-from rollpe_lab.statistics import by_seed, paired_by_image, summarize, welch
+from rollpe_lab.statistics import by_seed, paired_by_image, student, summarize, welch
 
 # The runs
 
@@ -57,9 +56,13 @@ def find_runs(name: str, folders: Sequence[Path]) -> Group:
     if Path(name).suffix == ".json":
         record = read_record(name)
         return Group(Path(name).with_suffix("").as_posix(), {record.seed: record})
-    groups = by_cell(chain.from_iterable(read_records(folder) for folder in reversed(folders)))
     name = unquote(name)
-    if name not in groups:
+
+    def groups_of(recipe: str | None) -> dict[str, list[Record]]:
+        return by_cell(chain.from_iterable(read_records(folder, recipe) for folder in reversed(folders)))
+
+    if name not in (groups := groups_of(name.partition("/")[0])):
+        groups = groups_of(None)
         near = difflib.get_close_matches(name, groups, 3, 0.5) or sorted(groups)[:8]
         there = f"there are {', '.join(near)}" if near else f"{', '.join(map(str, folders))} hold no record"
         raise InputError(f"{name}: no runs of that name, and no record's file (.json); {there}.")
@@ -123,8 +126,7 @@ def paired_by_seed(a: Mapping[int, float], b: Mapping[int, float]) -> Difference
     if not s.sd or s.low is None:
         note = "an interval needs three seeds in both groups" if s.n < 3 else "all seeds differ by the same"
         return Difference(method, s.mean, note)
-    p = float(stats.ttest_1samp(differences, 0).pvalue)
-    return Difference(method, s.mean, "", "seeds", s.low, s.high, p)
+    return Difference(method, s.mean, "", "seeds", s.low, s.high, student(differences))
 
 
 def image_by_image(a: Group, b: Group) -> Difference:

@@ -19,6 +19,7 @@ from rollpe.errors import InputError
 from rollpe_lab.files import markdown
 from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.statistics import Paired, Welch, holm, paired_by_image, welch
+from rollpe_lab.training.plan import load_plan
 
 MAIN = ("none", "learned", "roll", "roll-twin", "axial-rope", "multiplexed-roll")
 """The encodings of which all pairs are compared, the later minus the earlier."""
@@ -290,9 +291,7 @@ def _value(record: Record, length: int | None) -> float:
 @cache
 def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
     """The cells of all plans that were added when earlier runs were known."""
-    from rollpe_lab.training.plan import load_plan  # noqa: PLC0415 (torch takes seconds)
-
-    planned = (load_plan(path) for path in sorted(Path(plans).glob("*.yaml")))
+    planned = (load_plan(path, build=False) for path in sorted(Path(plans).glob("*.yaml")))
     return frozenset(p.run_id.path for plan in planned for p in plan if p.later)
 
 

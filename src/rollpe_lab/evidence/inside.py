@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from rollpe_lab.evidence import words
 from rollpe_lab.evidence.words import Measure
@@ -154,7 +153,9 @@ def falls(reach: int) -> Measure:
     def falling(arrays: Arrays) -> float:
         bias = dict(zip(arrays["offsets"][:, 0], arrays["bias"].mean((0, 1)), strict=True))
         distances = range(1, reach + 1)
-        return -float(spearmanr(distances, [bias[-distance] for distance in distances]).statistic)
+        by_distance = np.array([bias[-distance] for distance in distances])
+        below, equal = (compare.outer(by_distance, by_distance).sum(1) for compare in (np.greater, np.equal))
+        return -float(np.corrcoef(distances, below + equal / 2)[0, 1])  # with ranks, of equal ones the mean
 
     return measure(falling)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy import stats
 
 from rollpe.errors import InputError
 from rollpe_lab import statistics
@@ -22,7 +21,7 @@ from rollpe_lab.files import markdown
 from rollpe_lab.hashes import find_root
 from rollpe_lab.records.record import Record, by_cell
 from rollpe_lab.records.store import find_arrays, read_records
-from rollpe_lab.statistics import Summary, Welch, by_seed, holm, summarize, welch
+from rollpe_lab.statistics import Summary, Welch, by_seed, holm, student, summarize, welch
 
 Measure = Callable[[Record], float | None]
 """A number of a run; None if its record is older than the number."""
@@ -152,7 +151,7 @@ def lead(*pairs: tuple[str, str], measure: Measure = score) -> Lead:
             raise InputError(f"{a} and {b} have no seed in common.")
         found += differences
     whole = summarize(found)
-    return Lead(**vars(whole), p=float(stats.ttest_1samp(found, 0).pvalue) if whole.sd else None)
+    return Lead(**vars(whole), p=student(found) if whole.sd else None)
 
 
 def difference(a: str, b: str, measure: Measure = score, seeds: Seeds = None) -> Welch:

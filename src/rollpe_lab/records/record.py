@@ -192,7 +192,7 @@ class Record(_Plain):
         arrays_sha256: of the .npz beside the record; None without one. (Older records do not name it.)
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[1]
     protocol: int = Field(ge=1)
     recipe: RecipeName
     encoding: Joined
@@ -325,6 +325,8 @@ def check_comparable(records: Iterable[Record]) -> None:
 
 def unlike(a: dict[str, Any], b: dict[str, Any]) -> list[str]:
     """The keys, but for NOT_COMPARED, in which two configurations differ, with both values."""
+    if a == b:
+        return []
     left, right = (ADDED | REMOVED | flatten(config) for config in (a, b))
     return [
         f"{key}: {left.get(key, 'absent')} and {right.get(key, 'absent')}"

@@ -100,10 +100,9 @@ def read_record(path: str | Path) -> Record:
     path = Path(path)
     try:
         expect_file(path)
-        content = json.loads(path.read_bytes())
-        # control characters are still escaped here: no terminal and no page shall meet them
-        text = json.dumps(content, ensure_ascii=False).replace(r"\\", "").replace(r"\"", "")
-        if not text.isprintable() or set(text) & set(r"\<>"):
+        text = path.read_text(encoding="utf8")
+        # as it stands; where it has escapes, with those that can be read in their place
+        if not _harmless(text) and not _harmless(json.dumps(json.loads(text), ensure_ascii=False)):
             raise InputError(f"{path}: refused, its text holds <, > or characters that cannot be printed.")
     except OSError as error:
         raise InputError(
@@ -113,18 +112,31 @@ def read_record(path: str | Path) -> Record:
         raise
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: damaged, not JSON ({error}). Restore it or train anew.") from None
-    version = content.get("schema_version") if isinstance(content, dict) else None
-    if version != SCHEMA_VERSION:
-        raise InputError(
-            f"{path}: schema_version={reprlib.repr(version)}, readable is {SCHEMA_VERSION}. "
-            "Read it with the rollpe that wrote it, or train anew."
-        )
     try:
-        return Record.model_validate(content)
+        return Record.model_validate_json(text)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ascii(".".join(str(part) for part in first["loc"]) or "record")[1:-1]
-        raise InputError(f"{path}: damaged, {place}: {first['msg']}. Restore it or train anew.") from None
+        raise InputError(f"{path}: {_reason(error.errors())}") from None
+
+
+def _harmless(text: str) -> bool:
+    """Whether a terminal and a page may meet this JSON: no markup, no escapes, nothing unprintable."""
+    bare = text.replace("\n", "").replace(r"\\", "").replace(r"\"", "")
+    return bare.isprintable() and not set(bare) & set(r"\<>")
+
+
+def _reason(errors: list[Any]) -> str:
+    first = errors[0]
+    if first["type"] == "json_invalid":
+        return f"damaged, not JSON ({first['ctx']['error']}). Restore it or train anew."
+    for error in errors:
+        if error["loc"] in ((), ("schema_version",)):  # no record at all, or one of another version
+            version = error["input"] if error["type"] == "literal_error" else None
+            return (
+                f"schema_version={reprlib.repr(version)}, readable is {SCHEMA_VERSION}. "
+                "Read it with the rollpe that wrote it, or train anew."
+            )
+    place = ascii(".".join(str(part) for part in first["loc"]))[1:-1]
+    return f"damaged, {place}: {first['msg']}. Restore it or train anew."
 
 
 def read_records(root: str | Path, recipe: str | None = None, encoding: str | None = None) -> list[Record]:
@@ -135,13 +147,13 @@ def read_records(root: str | Path, recipe: str | None = None, encoding: str | No
     """
     root = Path(root)
     records = []
-    for path in root.glob("*/*/seed-*.json"):
+    for path in (root / recipe).glob("*/seed-*.json") if recipe else root.glob("*/*/seed-*.json"):
         record = read_record(path)
         if path != record_path(root, record):
             raise InputError(
                 f"{path}: holds the run of {record_path(root, record)}. Move it there or delete it."
             )
-        if recipe in (None, record.recipe) and encoding in (None, record.run_id.slug):
+        if encoding in (None, record.run_id.slug):
             records.append(record)
     return sorted(records, key=lambda record: (record.recipe, record.run_id.slug, record.seed))
 

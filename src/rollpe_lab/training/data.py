@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from torchvision.datasets import CIFAR100
 
 from rollpe.errors import InputError
 from rollpe_lab.training import points, text
@@ -102,6 +101,8 @@ def load_dataset(
 
 
 def _cifar100(root: Path, held_out: int | None) -> ImageData:
+    from torchvision.datasets import CIFAR100  # noqa: PLC0415 (takes seconds)
+
     for check in verify("cifar100", root):
         if check.state != "ok":
             raise InputError(f"{check.path} is {check.state}: run `{check.repair}`")

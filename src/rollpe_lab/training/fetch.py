@@ -8,7 +8,6 @@ from typing import Literal
 
 import pooch
 from filelock import FileLock
-from torchvision.datasets import CIFAR100
 
 from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file
@@ -18,11 +17,13 @@ from rollpe_lab.training.datasets import DATASETS
 RETRIES = 2  # after a download that failed
 TIMEOUT = 30.0  # seconds without a byte
 CHUNK = 1 << 18
+FOLDER = "cifar-100-python"
 FILES = "train", "test", "meta"
-
+ARCHIVE = f"{FOLDER}.tar.gz"
+URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
 
 SHA256 = {
-    CIFAR100.filename: "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
+    ARCHIVE: "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
     "train": "735e79b04f092ca3d2e6d07f368c0a7d70d48c48d28865950cc24454cf45129b",
     "test": "4b67687d9933c4db8f0831104447f15b93774f4f464bd0516f0f0f2ac83b7864",
     "meta": "a5d4786345c961390f865e93b434dbd5c6904ce880667e0cb888c97d449f28b9",
@@ -58,7 +59,7 @@ def fetch(name: str, root: str | Path = "data", progress: bool = True) -> list[F
         text.read_text(name)
     elif _damaged(name, root):
         try:
-            with FileLock(root / f".{CIFAR100.filename}.lock"):
+            with FileLock(root / f".{ARCHIVE}.lock"):
                 for path in (damaged := _damaged(name, root)):
                     path.unlink(missing_ok=True)
                 if damaged:
@@ -86,7 +87,7 @@ def verify(name: str, root: str | Path = "data") -> list[FileCheck]:
         return [_verify_text(name, dataset.package.repair)]
     if dataset is not DATASETS["cifar100"]:
         return []
-    return [_verify_file(Path(root, CIFAR100.base_folder, name)) for name in FILES]
+    return [_verify_file(Path(root, FOLDER, name)) for name in FILES]
 
 
 def _verify_file(path: Path) -> FileCheck:
@@ -105,23 +106,22 @@ def _verify_text(name: str, repair: str) -> FileCheck:
 
 def _download(root: Path, progress: bool) -> None:
     """The archive's members in `root`, and the archive, downloaded unless it is there with its SHA-256."""
-    archive = CIFAR100.filename
-    expect_file(root / archive)
+    expect_file(root / ARCHIVE)
     pooch.get_logger().setLevel("WARNING")
     files = pooch.create(
         path=root,
         base_url="",
-        registry={archive: f"sha256:{SHA256[archive]}"},
-        urls={archive: CIFAR100.url},
+        registry={ARCHIVE: f"sha256:{SHA256[ARCHIVE]}"},
+        urls={ARCHIVE: URL},
         retry_if_failed=RETRIES,
     )
     downloader = pooch.HTTPDownloader(progressbar=progress, chunk_size=CHUNK, timeout=TIMEOUT)
-    members = [f"{CIFAR100.base_folder}/{name}" for name in FILES]
+    members = [f"{FOLDER}/{name}" for name in FILES]
     try:
-        files.fetch(archive, pooch.Untar(members, extract_dir="."), downloader)
+        files.fetch(ARCHIVE, pooch.Untar(members, extract_dir="."), downloader)
     except Exception as error:  # of the network, of a malformed answer, or another digest
         reason = " ".join(str(error).split()) or type(error).__name__
         raise InputError(
-            f"cannot download {CIFAR100.url} ({reason}): check the network and the room in {root}, "
-            f"or place {archive} in {root}/, and run the command again"
+            f"cannot download {URL} ({reason}): check the network and the room in {root}, "
+            f"or place {ARCHIVE} in {root}/, and run the command again"
         ) from error

@@ -17,6 +17,8 @@ A plan::
 A plan fixes its seeds before the first run: seeds that are added after a look at results make these
 exploratory, and so is all of a plan called …-later. Each record that a sweep leaves holds name and sha256 of
 its plan's file, so that a later change of the plan shows.
+
+Listing a plan whose encodings have no options needs no torch, which takes seconds.
 """
 
 from __future__ import annotations
@@ -28,15 +30,13 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 from urllib.parse import unquote
 
-import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from rollpe.encodings import changed_options, create_encoding, encoding_options, outside_files
 from rollpe.errors import InputError, hint
-from rollpe.vit import SIZES
+from rollpe.names import EncodingName
 from rollpe_lab.files import read_yaml_file
 from rollpe_lab.hashes import encoding_hash
 from rollpe_lab.records.record import RunId, unlike
@@ -81,11 +81,14 @@ class Planned:
         return f"{self.run_id.arm} seed {self.run_id.seed}"
 
 
-def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> list[Planned]:
+def load_plan(
+    path: str | Path, overrides: Mapping[str, Any] | None = None, *, build: bool = True
+) -> list[Planned]:
     """The cells of a plan, most wanted first, each once.
 
     Args:
         overrides: keys of the recipe changed for all blocks, after the plan's own.
+        build: whether to try that each encoding fits its model.
 
     Raises InputError for a missing file, a typo in a key, an unknown encoding, option or recipe, and for an
     encoding that cannot be built.
@@ -111,7 +114,9 @@ def load_plan(path: str | Path, overrides: Mapping[str, Any] | None = None) -> l
         encodings = [_named(entry, path) for entry in block.encodings]
         for name, options in encodings:
             try:
-                _build(recipe, name, options)
+                if build:
+                    _build(recipe, name, options)
+                _changed(name, options)
             except InputError as error:
                 raise InputError(f"{path}: entry {json.dumps({name: options})}: {error}") from None
         for run_id in seed_by_seed(recipe.name, encodings, [*block.seeds, *block.later]):
@@ -128,6 +133,11 @@ def _named(entry: str | dict[str, dict[str, Any]], path: Path) -> tuple[str, dic
 
 def _build(recipe: Recipe, name: str, options: Mapping[str, Any]) -> None:
     """Build an encoding as a run of this recipe would, without memory and without a warning."""
+    import torch  # noqa: PLC0415 (takes seconds)
+
+    from rollpe.encodings import create_encoding, encoding_options  # noqa: PLC0415
+    from rollpe.vit import SIZES  # noqa: PLC0415
+
     known = encoding_options(name)
     if unknown := sorted(options.keys() - known.keys()):
         raise InputError(f"{name} has no option {unknown[0]!r}. Allowed: {', '.join(known) or 'none'}.")
@@ -145,10 +155,30 @@ def seed_by_seed(
     recipe: str, encodings: Sequence[tuple[str, Mapping[str, Any]]], seeds: Sequence[int]
 ) -> Iterator[RunId]:
     """One cell for every encoding and seed, seed by seed, so that every prefix is balanced."""
+    changes = [(name, _changed(name, options)) for name, options in encodings]
     for seed in seeds:
-        for name, options in encodings:
-            changed = changed_options(name, options)
+        for name, changed in changes:
             yield RunId(recipe=recipe, encoding=name, encoding_options=changed, seed=seed)
+
+
+def _ours(name: str) -> bool:
+    return {*name.split("+")} <= {*get_args(EncodingName)}
+
+
+def _changed(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    if _ours(name) and not options:
+        return {}
+    from rollpe.encodings import changed_options  # noqa: PLC0415 (torch takes seconds)
+
+    return changed_options(name, options)
+
+
+def _defined_in(name: str) -> list[Path]:
+    if _ours(name):
+        return []
+    from rollpe.encodings import outside_files  # noqa: PLC0415 (torch takes seconds)
+
+    return outside_files(name)
 
 
 def missing(planned: Sequence[Planned], records: str | Path) -> list[Planned]:
@@ -164,7 +194,7 @@ def _has_record(run: Planned, path: Path) -> bool:
     undecided = {k for k, v in wanted.items() if v == "auto" or (k == "held_out" and v is None)}
     decided = {key: value for key, value in record.config.items() if key in undecided}
     reasons = unlike(record.config, wanted | decided)
-    if record.provenance.encoding_hash != encoding_hash(outside_files(run.run_id.encoding)):
+    if record.provenance.encoding_hash != encoding_hash(_defined_in(run.run_id.encoding)):
         reasons.append(f"the file that defines {run.run_id.encoding} has changed since")
     if reasons:
         raise InputError(

@@ -30,7 +30,7 @@ from rollpe.encodings import changed_options, outside_files
 from rollpe.errors import InputError
 from rollpe_lab.files import ensure_writable, expect_file
 from rollpe_lab.records.provenance import environment, loaded_source, now, provenance
-from rollpe_lab.records.record import EpochMetrics, Record, RunId
+from rollpe_lab.records.record import SCHEMA_VERSION, EpochMetrics, Record, RunId
 from rollpe_lab.records.store import claim, read_record, record_path, write_record
 from rollpe_lab.training.checkpoint import Checkpoint, checkpoint_path, previous_path
 from rollpe_lab.training.data import Data, Split
@@ -154,6 +154,7 @@ def train(
             arrays |= evaluate.observe(model) | frame_arrays(run.frames)
         made_by, seconds = command(recipe, run_id), time.perf_counter() - run.began
         record = Record(
+            schema_version=SCHEMA_VERSION,
             protocol=PROTOCOL,
             **run_id.model_dump(),
             config=settled.model_dump(mode="json"),
