@@ -92,8 +92,8 @@ def read_yaml(text: str, place: str) -> Any:
         for event in yaml.parse(text, _Parser):
             if isinstance(event, yaml.AliasEvent):
                 raise _refusal("aliases are not read here: write the value again", event)
-            if getattr(event, "tag", None) not in (None, "!"):
-                raise _refusal(f"tags are not read here: leave out {event.tag}", event)
+            if (tag := getattr(event, "tag", None)) not in (None, "!"):
+                raise _refusal(f"tags are not read here: leave out {tag}", event)
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth == DEEPEST:  # thousands end the process: what builds them calls itself
                 raise _refusal("lists are nested too deep", event)
