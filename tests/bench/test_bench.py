@@ -12,7 +12,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from refusals import raising, refused
 from rollpe.vit import SIZES, create_vit
-from rollpe_lab.bench import Benchmark, benchmark, newest_by_device, read_benchmarks, run, timing
+from rollpe_lab.bench import Benchmark, newest_by_device, read_benchmarks, run, timing
+from rollpe_lab.bench.run import benchmark
 from rollpe_lab.bench.timing import Trial, interleaved, matmul_peak
 from rollpe_lab.training import load_recipe
 from rollpe_lab.training.compiling import EAGER

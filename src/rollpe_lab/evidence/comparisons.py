@@ -291,7 +291,8 @@ def _value(record: Record, length: int | None) -> float:
 @cache
 def later_cells(plans: Path | str = "plans") -> frozenset[Path]:
     """The cells of all plans that were added when earlier runs were known."""
-    planned = (load_plan(path, build=False) for path in sorted(Path(plans).glob("*.yaml")))
+    named = (path for path in sorted(Path(plans).glob("*.yaml")) if "later" in f"{path} {path.read_text()}")
+    planned = (load_plan(path, build=False) for path in named)
     return frozenset(p.run_id.path for plan in planned for p in plan if p.later)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from rollpe_lab.evidence.comparisons import NO_BREAK, Compared, family, later_ce
 from rollpe_lab.files import markdown
 from rollpe_lab.hashes import find_root
 from rollpe_lab.records.record import Record, by_cell
-from rollpe_lab.records.store import find_arrays, read_records
+from rollpe_lab.records.store import read_arrays, read_records
 from rollpe_lab.statistics import Summary, Welch, by_seed, holm, student, summarize, welch
 
 Measure = Callable[[Record], float | None]
@@ -86,7 +87,12 @@ def runs_by_arm() -> dict[str, dict[int, Record]]:
 
 def arrays_of(run: Record) -> Mapping[str, np.ndarray]:
     """The arrays beside a committed record; none, if it was made before they were kept."""
-    return find_arrays(run, [find_root() / "data/records"])
+    return _arrays_of(run.run_id.path)
+
+
+@lru_cache(64)  # the runs of a few arms, which a page asks for many measures one after another
+def _arrays_of(path: Path) -> Mapping[str, np.ndarray]:
+    return read_arrays(find_root() / "data/records" / path.with_suffix(".json"))
 
 
 def measured(name: str) -> bool:

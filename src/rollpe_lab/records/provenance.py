@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,9 +20,7 @@ from rollpe_lab.records.record import Environment, Provenance
 
 def environment(device: str) -> Environment:
     """Versions and hardware of this process, for a run on `device` ("cpu", "cuda:0", "mps")."""
-    # Here, so that stamps of notebooks and the build graph load this module without torch.
-    import timm  # noqa: PLC0415
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415 (stamps of notebooks and the build graph load this module without it)
 
     kind = torch.device(device).type
     cuda = kind == "cuda"
@@ -29,7 +28,7 @@ def environment(device: str) -> Environment:
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         torch=torch.__version__,
-        timm=timm.__version__,
+        timm=version("timm"),
         numpy=np.__version__,
         device=kind,
         device_name=torch.cuda.get_device_name(device) if cuda else processor(),
