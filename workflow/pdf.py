@@ -1,6 +1,6 @@
 """The book on paper, printed by headless Chromium from the one page that Sphinx wrote.
 
-    python workflow/pdf.py _build/pdf/_build/singlehtml/index.html _build/rollpe.pdf
+    python workflow/pdf.py _build/singlehtml/index.html _build/rollpe.pdf
 
 No TeX is needed: MathJax draws the formulas once, in the browser. Solutions are unfolded; folded code and the
 pages of the library's names are left out. The PDF has a cover, a table of contents with page numbers, and the
@@ -18,7 +18,7 @@ from pathlib import Path
 import yaml
 from matplotlib import get_data_path
 from playwright.sync_api import sync_playwright
-from pypdf import PdfWriter
+from pypdf import PdfReader, PdfWriter
 from pypdf.generic import Destination, NameObject, TextStringObject
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +38,7 @@ BIND = """([front, parts]) => {
     const each = (selector, change) => article.querySelectorAll(selector).forEach(change);
     each('.headerlink, #document-api, #document-api + section', element => element.remove());
     each('a[href^="#document-api"]', link => link.removeAttribute('href'));
+    each('a[href]:not([href^="#"], [href^="http"])', link => link.removeAttribute('href'));
     each('details', box => { box.open = true });
     each('div[class*=highlight-]', listing => { // book.css lets a long one go over to the next page
         const long = listing.textContent.split('\\n').length > 24;
@@ -97,7 +98,7 @@ def pdf(html: Path, output: Path) -> None:
         page.evaluate("() => document.fonts.ready")
 
         settings = {"prefer_css_page_size": True, "outline": True, "tagged": True}
-        numbers = [number for _, number in outline(PdfWriter(BytesIO(page.pdf(**settings))))]
+        numbers = [number for _, number in outline(PdfReader(BytesIO(page.pdf(**settings))))]
         if len(numbers) != len(titles):
             sys.exit(f"The outline of the PDF has {len(numbers)} entries, the book {len(titles)} headings")
         page.evaluate(NUMBER, [numbers[i] for i in listed])
@@ -112,7 +113,7 @@ def pdf(html: Path, output: Path) -> None:
     document.write(output)
 
 
-def outline(document: PdfWriter) -> list[tuple[Destination, int]]:
+def outline(document: PdfReader | PdfWriter) -> list[tuple[Destination, int]]:
     """The entries of the outline, of all its levels, and their pages from 1."""
 
     def entries(level: list) -> Iterator[Destination]:

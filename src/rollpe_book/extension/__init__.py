@@ -32,7 +32,7 @@ from rollpe_book.extension import (
     tables,
     waves,
 )
-from rollpe_book.extension.site import mathjax, record_page
+from rollpe_book.extension.site import mathjax, read_anew, record_page
 
 
 def finish_page(app: Sphinx, doctree: nodes.document, docname: str) -> None:
@@ -79,6 +79,7 @@ def share_writer(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_root", "", "env", str)
     app.connect("builder-inited", share_writer)
+    app.connect("builder-inited", read_anew)
     for part in (equations, tables, runs, ledger, api, figures, drawings, links, scripts, waves):
         part.setup(app)
     app.connect("doctree-resolved", finish_page)

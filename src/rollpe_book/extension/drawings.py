@@ -16,7 +16,7 @@ from sphinx.application import Sphinx
 
 from rollpe_book import figures
 from rollpe_book.extension.figures import FigureDirective
-from rollpe_book.extension.site import RECORDS, project_root
+from rollpe_book.extension.site import RECORDS, committed, project_root
 from rollpe_book.figures import photo
 from rollpe_lab.evidence.inside import correlation_of
 from rollpe_lab.evidence.table import LARGE, recipe_with_runs, results_table
@@ -49,7 +49,7 @@ def draw_accuracies(root: Path) -> tuple[Figure, str]:
 
     Ours are of the first recipe that has runs and, as circles, of that recipe at other learning rates.
     """
-    records = read_records(root / RECORDS[0])
+    records = committed(root)
     table = results_table(records, recipe_with_runs(records, (*LARGE, "mini")))
     rows = {row.slug: row for row in table.rows}
     base = table.recipe.partition("@")[0]
@@ -104,7 +104,7 @@ TABLES = {
 
 def draw_table(root: Path) -> tuple[Figure, str]:
     """A learned table by its size at the start, and before every block, beside RoPE."""
-    runs = list(read_records(root / RECORDS[0]))
+    runs = committed(root)
     figure = Figure(figsize=(4.3, 3.8), layout="constrained")
     said = []
     for data, ax in zip(TABLES, figure.subplots(2, 1), strict=True):

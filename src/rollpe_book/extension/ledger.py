@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
+from functools import cache
 from html import escape
 from pathlib import Path
 from typing import ClassVar
@@ -26,12 +27,14 @@ from rollpe_book.claims import (
     summary,
     tally,
 )
-from rollpe_book.extension.site import all_records, is_site, project_root
+from rollpe_book.extension.site import all_records, elsewhere, on_site, project_root
 
 
-def verdicts_of(root: Path, checks: dict[str, Check]) -> list[Verdict]:
-    """The ledger of the project, from the checks of executed chapters and all records."""
-    return ledger(checks, all_records(root))
+@cache
+def verdicts_of(root: Path) -> tuple[list[Verdict], dict[str, Check]]:
+    """The ledger of the project, from the checks of executed chapters and all records; and these checks."""
+    checks = read_checks(root)
+    return ledger(checks, all_records(root)), checks
 
 
 def in_myst(text: str, shown: Collection[str]) -> str:
@@ -50,10 +53,9 @@ class LedgerDirective(SphinxDirective):
 
     def judge(self) -> tuple[list[Verdict], set[str]]:
         """All verdicts, and the labels of the equations that this book displays."""
-        root = project_root(self.env.app)
-        checks = read_checks(root)
+        verdicts, checks = verdicts_of(project_root(self.env.app))
         pages = {docname.rpartition("/")[2] for docname in self.env.found_docs}
-        return verdicts_of(root, checks), {c.label for c in checks.values() if c.page in pages}
+        return verdicts, {c.label for c in checks.values() if c.page in pages}
 
 
 class ClaimsDirective(LedgerDirective):
@@ -97,32 +99,29 @@ class ClaimsDirective(LedgerDirective):
         def parsed(text: str) -> list[nodes.Node]:
             return self.parse_inline(in_myst(text, shown))[0]
 
-        badge = nodes.strong("", v.verdict.capitalize(), classes=["verdict", slug(v.verdict)])
-        where = nodes.emphasis("", "", *parsed(f"({places(v.claim)})"), classes=["claim-place"])
-        claim = parsed(" ".join(v.claim.claim.split()))
-        line = [badge, nodes.Text(" "), *claim, nodes.Text(" "), where]
+        def line() -> list[nodes.Node]:
+            badge = nodes.strong("", v.verdict.capitalize(), classes=["verdict", slug(v.verdict)])
+            where = nodes.emphasis("", "", *parsed(f"({places(v.claim)})"), classes=["claim-place"])
+            claim = parsed(" ".join(v.claim.claim.split()))
+            return [badge, nodes.Text(" "), *claim, nodes.Text(" "), where]
+
+        def said(name: str) -> list[nodes.Node]:
+            return [nodes.strong("", f"{name}:"), nodes.Text(" "), *parsed(explained[name])]
+
+        explained = details(v)
         marks = ["claim", slug(v.verdict), f"kind-{v.claim.kind}", f"document-{v.claim.source}"]
         item = nodes.list_item("", classes=marks)
-        folded = {
-            name: [nodes.strong("", f"{name}:"), nodes.Text(" "), *parsed(text)]
-            for name, text in details(v).items()
-        }
-        if is_site(self.env.app):
-            item += [html('<details class="claim-details"><summary>'), nodes.inline("", "", *line)]
-            item += html("</summary>")
-            item += [nodes.paragraph("", "", *said, classes=[slug(name)]) for name, said in folded.items()]
-            item += html("</details>")
-        else:
-            instead = folded.get(INSTEAD, [])
-            item += nodes.paragraph("", "", *line, nodes.Text(" " if instead else ""), *instead)
+        summary = [html('<details class="claim-details"><summary>'), nodes.inline("", "", *line())]
+        folded = [nodes.paragraph("", "", *said(name), classes=[slug(name)]) for name in explained]
+        item += on_site(*summary, html("</summary>"), *folded, html("</details>"))
+        instead = [nodes.Text(" "), *said(INSTEAD)] if INSTEAD in explained else []
+        item += elsewhere(nodes.paragraph("", "", *line(), *instead))
         return item
 
     def _bar(self, what: str, verdicts: Sequence[Verdict]) -> list[nodes.Node]:
         """Counts of verdicts as one bar, whose segments book.css lays out; a sentence outside a site."""
         sentence = f"{len(verdicts)} claims of the paper {what}: {', '.join(tally(verdicts))}."
         head = nodes.paragraph("", sentence)
-        if not is_site(self.env.app):
-            return [head]
         segments = " ".join(
             f'<span class="{slug(verdict)}" style="--share: {number}"><b>{number}</b> '
             f"<span>{verdict}<i>,</i></span></span>"
@@ -130,7 +129,8 @@ class ClaimsDirective(LedgerDirective):
             if number
         )
         label = escape(sentence)
-        return [head, html(f'<div class="verdict-bar" role="img" aria-label="{label}">{segments}</div>')]
+        bar = html(f'<div class="verdict-bar" role="img" aria-label="{label}">{segments}</div>')
+        return [head, on_site(bar)]
 
 
 def html(text: str) -> nodes.raw:
@@ -174,5 +174,6 @@ def errata(verdicts: Sequence[Verdict], shown: Collection[str], source: str) -> 
 
 
 def setup(app: Sphinx) -> None:
+    app.connect("builder-inited", lambda app: verdicts_of.cache_clear())
     app.add_directive("claims", ClaimsDirective)
     app.add_directive("errata", ErrataDirective)

@@ -62,23 +62,20 @@ class RunsDirective(TableDirective):
             self.env.note_dependency(str(path))
         if not cells:
             return [nodes.paragraph("", "Not measured.")]
-        made: list[nodes.Node] = [self.table(self.columns, [self._row(*cell) for cell in cells.items()])]
-        if site.is_site(app):
-            path = Path(app.doctreedir, "data", CSV)
-            text = io.StringIO()
-            csv.writer(text, lineterminator="\n").writerows([CSV_COLUMNS, *lines_of(cells, root)])
-            write_atomically(path, text.getvalue().encode())
-            link = f'<p data-script="runs"><a href="_static/data/{CSV}">All runs as CSV</a></p>'
-            made.append(nodes.raw("", link, format="html"))
-        return made
+        table = self.table(self.columns, [self._row(*cell) for cell in cells.items()])
+        path = Path(app.doctreedir, "data", CSV)
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([CSV_COLUMNS, *lines_of(cells, root)])
+        write_atomically(path, text.getvalue().encode())
+        link = f'<p data-script="runs"><a href="_static/data/{CSV}">All runs as CSV</a></p>'
+        return [table, site.on_site(nodes.raw("", link, format="html"))]
 
     def _row(self, cell: str, records: Sequence[Record]) -> list[str]:
         """Its encoding leads to the records. Figures and tables lead to the row, by its id."""
         recipe, _, encoding = cell.partition("/")
-        if site.is_site(self.env.app):
-            path = record_path("", records[0])
-            name, address = nodes.make_id(path.parent.as_posix()), site.record_link(path)
-            encoding = f'<a id="{name}" href="{escape(address)}">{escape(encoding)}</a>'
+        path = record_path("", records[0])
+        name, address = nodes.make_id(path.parent.as_posix()), site.record_link(path)
+        encoding = f'<a id="{name}" href="{escape(address)}">{escape(encoding)}</a>'
         s, bits = summarize([r.score for r in records]), bool(records[0].bits)
         digits = 3 if bits else 2
         sd = "–" if s.sd is None else f"{s.sd:.{digits}f}"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 
 from rollpe_lab.files import write_atomically
@@ -46,10 +48,23 @@ def record_page(app: Sphinx, docname: str, cell: str) -> str | None:
     return f"{app.builder.get_relative_uri(docname, 'runs')}#{nodes.make_id(cell)}"
 
 
+@cache
+def committed(root: Path) -> list[Record]:
+    """The records in data/records, read once in a build."""
+    return read_records(root / RECORDS[0])
+
+
+@cache
 def all_records(root: Path) -> list[Record]:
     """Every record of the project; of two runs of the same seed the committed one."""
-    found = {r.run_id.path: r for folder in reversed(RECORDS) for r in read_records(root / folder)}
+    found = {r.run_id.path: r for r in (*read_records(root / RECORDS[1]), *committed(root))}
     return list(found.values())
+
+
+def read_anew(app: Sphinx) -> None:
+    """Forget the records of a build before."""
+    committed.cache_clear()
+    all_records.cache_clear()
 
 
 def record_copy(path: Path) -> str:
@@ -65,6 +80,16 @@ def record_link(path: Path) -> str:
 def is_site(app: Sphinx) -> bool:
     """Only a site of many pages can hold the pages of code and of runs."""
     return app.builder.name == "html"
+
+
+def on_site(*parts: nodes.Node) -> addnodes.only:
+    """Parts of a page that only a site shows. Pages are read once, for the site and for the print."""
+    return addnodes.only("", *parts, expr="builder_html")
+
+
+def elsewhere(*parts: nodes.Node) -> addnodes.only:
+    """Parts that stand in their place in a book of one file, where nothing unfolds."""
+    return addnodes.only("", *parts, expr="not builder_html")
 
 
 def enclosing_output(node: nodes.Node) -> nodes.Element | None:

