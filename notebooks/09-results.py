@@ -43,7 +43,7 @@ import ipytest
 import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
-from IPython.display import Markdown
+from IPython.display import Markdown, display
 
 from rollpe_book import figures
 from rollpe_book.chapters.parameters import begin

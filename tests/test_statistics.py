@@ -28,6 +28,7 @@ from rollpe_lab.statistics import (
     paired_by_image,
     power,
     seeds_needed,
+    student,
     summarize,
     welch,
 )
@@ -45,6 +46,7 @@ def test_the_interval_is_the_one_that_scipys_t_test_gives(seed):
     assert (ours.low, ours.high) == pytest.approx(tuple(interval))
     assert ours.mean == pytest.approx(values.mean()) and ours.n == len(values)
     assert ours.sd == pytest.approx(np.std(values, ddof=1))
+    assert student(values - 70) == pytest.approx(stats.ttest_1samp(values, 70).pvalue)
 
 
 def test_one_seed_has_neither_spread_nor_interval():

@@ -207,6 +207,14 @@ def test_a_damaged_record_is_one_line_that_names_the_file(tmp_path, damage, says
     assert str(path.parent) in str(error.value) and says in str(error.value)
 
 
+def test_a_record_that_another_program_wrote_is_read(tmp_path):
+    path = write_record(tmp_path, record := make())
+    content = record.model_dump(mode="json")
+    content["environment"]["device_name"] = "Prozessor für Züge"
+    path.write_text(json.dumps(content, indent="\t"))  # with ü as an escape, and tabs
+    assert read_record(path).environment.device_name == "Prozessor für Züge"
+
+
 def pickled(path):
     np.savez(path, trap=np.array([{}], dtype=object))
 

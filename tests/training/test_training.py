@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -512,3 +513,18 @@ def test_a_size_that_cannot_be_evaluated_is_found_before_training(monkeypatch):
     monkeypatch.setattr(evaluate.Evaluator, "__call__", raising(InputError("this size")))
     with refused("this size"):
         run()
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have no such switch")
+def test_memory_that_a_step_frees_is_kept_for_the_next():
+    code = """import resource, torch
+from rollpe_lab.training.device import keep_freed_memory
+keep_freed_memory()
+faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+before = faults()
+for _ in range(9):
+    torch.empty(2**24).fill_(1.0)  # 16,384 pages
+print(faults() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert int(done.stdout) < 4 * 16_384

@@ -29,8 +29,18 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         even, odd = wide.unbind(-1)
         out = torch.stack((even * cos - odd * sin, odd * cos + even * sin), -1)
     else:  # one pass over x; compilers and ONNX have no complex numbers
-        out = torch.view_as_real(torch.view_as_complex(wide) * torch.complex(cos, sin))
+        out = torch.view_as_real(torch.view_as_complex(wide) * in_order(torch.complex(cos, sin), x))
     return out.flatten(-2).to(x.dtype)
+
+
+def in_order(table: Tensor, x: Tensor) -> Tensor:
+    """A table [N, c] of all heads, laid out in the order in which x [B, heads, N, d] lies in memory.
+
+    A product with x is then a few long loops, not a short one for each token and head.
+    """
+    if torch.compiler.is_compiling() or (table.dim(), x.dim()) != (2, 4) or x.stride(1) > x.stride(2):
+        return table
+    return table.unsqueeze(1).expand(-1, x.shape[1], -1).contiguous().transpose(0, 1)
 
 
 def _holds_complex(pairs: Tensor) -> bool:

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from rollpe import ring
 from rollpe.encodings.base import Encoding, PairPositions, Shape
-from rollpe.encodings.channels import gather, rotate
+from rollpe.encodings.channels import gather, in_order, rotate
 from rollpe.encodings.positions import constant, spans, with_axis
 from rollpe.encodings.registry import register
 from rollpe.encodings.rotary import Rotary
@@ -291,7 +291,7 @@ class _InFourierBasis(Rotary):
 
     def transform(self, x: Tensor, tables: tuple[Tensor, ...]) -> Tensor:
         turned = rotate(x, *tables[:2])
-        return turned if len(tables) == 2 else (turned * tables[2]).to(x.dtype)
+        return turned if len(tables) == 2 else (turned * in_order(tables[2], x)).to(x.dtype)
 
 
 @register("continuous-roll")

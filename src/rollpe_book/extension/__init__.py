@@ -17,6 +17,8 @@ from typing import Any
 
 from docutils import nodes
 from myst_nb.sphinx_ import HideCodeCellNode
+from pybtex.backends.plaintext import Backend
+from pybtex.plugin import register_plugin
 from sphinx.application import Sphinx
 
 from rollpe_book.chapters.gate import command, read_stamp
@@ -78,6 +80,7 @@ def share_writer(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("rollpe_root", "", "env", str)
+    register_plugin("pybtex.backends", "plaintext", Backend)  # else searched for anew for each citation
     app.connect("builder-inited", share_writer)
     app.connect("builder-inited", read_anew)
     for part in (equations, tables, runs, ledger, api, figures, drawings, links, scripts, waves):

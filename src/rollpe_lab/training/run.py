@@ -39,6 +39,7 @@ from rollpe_lab.training.device import (
     choose_device,
     enough_memory,
     global_generator,
+    keep_freed_memory,
     reproducible,
     stream,
 )
@@ -99,6 +100,8 @@ def train(
     options = changed_options(encoding, encoding_options or {})
     run_id = RunId(recipe=recipe.name, encoding=encoding, encoding_options=options, seed=seed)
     where = choose_device(device)
+    if where.type == "cpu":
+        keep_freed_memory()
     with ExitStack() as stack:
         if models is None:
             models = CompiledModels()
