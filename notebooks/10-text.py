@@ -30,7 +30,6 @@
 encoding: str = "roll"  # of the live run {none|learned|rope|roll|roll-twin|shaw}
 seed: int = 0  # seed of the live run and of the text that it writes [0..]
 train_images: int = 1024  # windows that the live run trains on [64..12288]
-live: str = "_build/records"  # folder of the live record
 checkpoints: str = "_build/checkpoints"  # folder of the live model
 
 # %% tags=["hide-input"]
@@ -472,10 +471,10 @@ assert most(f"text/{slow}", neighbors) < 0
 
 # %%
 settings = load_recipe("text", {"train_images": train_images, "resolutions": []})
-folders = {"records": Path(live), "checkpoints": Path(checkpoints)}
-record = train(settings, encoding, seed=seed, progress=False, **folders)
+folder = Path(checkpoints)
+record = train(settings, encoding, seed=seed, checkpoints=folder, progress=False)
 print(f"{train_images} windows: {record.bits[str(settings.context)]:.2f} bits")
-model = load_model(checkpoint_path(checkpoints, record.run_id), device="cpu")
+model = load_model(checkpoint_path(folder, record.run_id), device="cpu")
 prompt = encode("\n    def __init__(self, ").long()[None]
 written = model.generate(prompt, 160, torch.Generator().manual_seed(seed))
 print(decode(written[0]))

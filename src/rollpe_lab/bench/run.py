@@ -19,7 +19,7 @@ from rollpe_lab.bench.report import Benchmark, Timing
 from rollpe_lab.bench.timing import TIMM, Trial, interleaved, matmul_peak, our_model, prepare, timm_model
 from rollpe_lab.records.provenance import environment, loaded_source, now, provenance
 from rollpe_lab.training.compiling import compile_mode
-from rollpe_lab.training.device import choose_device
+from rollpe_lab.training.device import choose_device, keep_freed_memory
 from rollpe_lab.training.models import resolve
 from rollpe_lab.training.recipe import Recipe, load_recipe
 
@@ -46,6 +46,8 @@ def benchmark(
     Raises InputError for an unknown encoding or recipe, and for a recipe with other images.
     """
     torch_device, names = choose_device(device), _names(encodings)
+    if torch_device.type == "cpu":
+        keep_freed_memory()  # as in training
     outside = sorted({file for name in names for file in outside_files(name)})
     command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
     started, source, start = now(), loaded_source(outside), time.perf_counter()
