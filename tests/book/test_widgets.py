@@ -125,7 +125,7 @@ def picture(s):
 
     def cell(name, moved):
         taken = {key: at[key] for key in all_encodings.settings_of(name, view)}
-        return all_encodings.log_weights(name, view, moved, **{"trained": at["trained"]} | taken)
+        return all_encodings.log_weights(name, view, **{"trained": at["trained"]} | taken)[moved]
 
     names = [name for name in all_encodings.shown(view) if name in s.get("cells", [name])]
     changed = [name for name in names if not cell(name, s["moved"]).allclose(cell(name, 0), atol=1e-6)]

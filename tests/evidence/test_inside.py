@@ -72,7 +72,6 @@ def test_a_map_fills_two_directions_and_keeps_its_lead_without_the_first(beside)
     assert directions["bump"] == pytest.approx(1) and directions["none"] == pytest.approx(8)
     assert 2 < directions["map"] < 4 and lead["map"] > 0.2
     assert abs(lead["bump"]) < 0.01 and abs(lead["none"]) < 0.01
-    assert beside(inside.share_of_distance, **kinds["map"]) == pytest.approx(1, abs=0.01)
 
 
 def test_waves_layers_and_moments_are_those_of_the_arrays(beside):
@@ -87,13 +86,8 @@ def test_waves_layers_and_moments_are_those_of_the_arrays(beside):
     for measure, value in (
         (inside.rise("slow", 1), 2),
         (inside.rise("strong", 2), 0.1),
-        (inside.waves_needed(0.1), 4),  # two suffice alone, but not three
-        (inside.waves_needed(0.01), 5),
-        (inside.waves_needed(0.5), 2),
-        (inside.waves_needed(2.5), 1),
         (inside.coherence(1), 0.95),
         (inside.coherence(3), 0.2),
-        (inside.coherence_last_minus_first, 0.2),
         (inside.neighbors_last_minus_first, 0.4),
     ):
         assert beside(measure, **found) == pytest.approx(value)

@@ -87,7 +87,7 @@ def cell(name: str, view: str = "row", content: str = "one", moved: int = 0, **c
     numbers = {key: picture.SETTINGS["row"][key].index(value) for key, value in row.items()}
     values = {key: picture.SETTINGS[view][key][number] for key, number in numbers.items()}
     taken = {key: values[key] for key in picture.settings_of(name, view)}
-    made = picture.log_weights(name, view, moved, **{"trained": values["trained"]} | taken)
+    made = picture.log_weights(name, view, **{"trained": values["trained"]} | taken)[moved]
     axes, reach = picture.VIEWS[view]
     return made[picture.CONTENTS.index(content)].view([2 * reach + 1] * axes)
 

@@ -306,7 +306,7 @@ LOADED = """
 import json, os, sys
 from importlib import import_module
 
-import matplotlib.pyplot, scipy.stats, sklearn.datasets, timm, torchvision  # once, for all modules
+import matplotlib.pyplot, scipy.stats, timm, torchvision  # once, for all modules
 
 for name in sys.argv[1:]:
     if os.fork() == 0:

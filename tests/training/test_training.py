@@ -174,6 +174,7 @@ def test_frames_are_kept_at_even_moments_and_disturb_nothing(tmp_path, monkeypat
         *kept
     }
     assert all(len(found) == 4 for found in kept.values())
+    assert {len(after.pop(f"{which}_waves")) for which in ("slow", "strong")} == {5}
     assert before.keys() == after.keys() and all(np.array_equal(before[key], after[key]) for key in before)
     seen_last = near.mean().item(), any_two.mean().item()
     assert seen_last == pytest.approx(correlation_of(after), abs=0.5 / 127 + 1e-4)

@@ -65,12 +65,18 @@ def contents(view: str, streams: int) -> tuple[Tensor, Tensor]:
     return q, k
 
 
-def places(view: str, first: int, moved: int) -> tuple[Tensor, Tensor]:
-    """Positions of the query, [1, axes], ``first`` before the move, and of the keys around it."""
+def places(view: str, first: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Positions of the query after each move, [MOVES, axes], ``first`` before it; of all keys, [K, axes].
+
+    And which of these are the keys around it, [MOVES, N].
+    """
     axes, reach = VIEWS[view]
-    query = torch.full((1, axes), first)
-    query[0, -1] += moved
-    return query, query - reach + grid_positions(*axes * [2 * reach + 1], dtype=torch.int64)
+    query = torch.full((MOVES, axes), first)
+    query[:, -1] += torch.arange(MOVES)
+    rows, columns = (2 * reach + 1) ** (axes - 1), 2 * reach + MOVES
+    there = first - reach + grid_positions(*[2 * reach + 1] * (axes - 1), columns, dtype=torch.int64)
+    around = torch.arange(rows * columns).view(rows, columns).unfold(1, 2 * reach + 1, 1)
+    return query, there, around.transpose(0, 1).flatten(1)
 
 
 @cache
@@ -88,19 +94,27 @@ def encoding_of(name: str, view: str, trained: int, **options: int) -> Encoding:
     return encoding.requires_grad_(False)
 
 
-def log_weights(name: str, view: str, moved: int, trained: int, **options: int) -> Tensor:
-    """ln(N w) of the query with its N keys, row by row, for each of the ``CONTENTS``: float64 [3, N].
+@cache
+def log_weights(name: str, view: str, trained: int, **options: int) -> Tensor:
+    """ln(N w) of the query with its N keys, row by row, for each move and content: float64 [MOVES, 3, N].
 
     The query is at position 0 before the move; for ``learned``, in the middle of its table.
     """
     encoding = encoding_of(name, view, trained, **options)
-    q, k = contents(view, encoding.waves_in)
-    here, there = places(view, trained // 2 if name == "learned" else 0, moved)
+    q, near = contents(view, encoding.waves_in)
+    here, there, around = places(view, trained // 2 if name == "learned" else 0)
+    k = near.new_zeros(MOVES, *near.shape[:2], len(there), near.shape[-1])
+    seen = torch.zeros(MOVES, 1, 1, 1, len(there), dtype=torch.bool)
+    for keys, mask, at in zip(k, seen, around, strict=True):  # one table of positions for all moves
+        keys[..., at, :], mask[..., at] = near, True
+    q, k, seen = (x.expand(MOVES, 3, *x.shape[-3:]).flatten(0, 1) for x in (q, k, seen))
+    here = here.repeat_interleave(3, 0)[:, None]  # of each image its own
     if encoding.acts_on == "tokens":
         q, k = (encoding.add(x[:, 0], at)[:, None] for x, at in ((q, here), (k, there)))
     q, k = (x.expand(-1, encoding.heads, -1, -1) for x in (q, k))
-    weights = encoding.weights(q, k, here, key_positions=there)[:, 0, 0]
-    return (len(there) * weights).log()
+    weights = encoding.weights(q, k, here, key_positions=there, attn_mask=seen)[:, 0, 0]
+    found = weights.unflatten(0, (MOVES, 3)).gather(2, around[:, None].expand(-1, 3, -1))
+    return (around.shape[1] * found).log()
 
 
 def packed(name: str, view: str) -> dict[str, Any]:
@@ -112,8 +126,8 @@ def packed(name: str, view: str) -> dict[str, Any]:
     takes = settings_of(name, view)
     usual = {"trained": SETTINGS[view]["trained"][1]}
     chosen = [usual | dict(zip(takes, values, strict=True)) for values in itertools.product(*takes.values())]
-    cells = [[log_weights(name, view, moved, **options) for moved in range(MOVES)] for options in chosen]
-    values = torch.stack([torch.stack(moves) for moves in cells])  # [settings, MOVES, 3, N]
+    every = [log_weights(name, view, **options) for options in chosen]
+    values = torch.stack(every)  # [settings, MOVES, 3, N]
     moves = not torch.allclose(values, values[:, :1].expand_as(values), rtol=0, atol=1e-8)
     kept = (values if moves else values[:, 0]).clamp(-LIMIT, LIMIT) * 127 / LIMIT
     made = base64.b64encode(kept.round().to(torch.int8).numpy().tobytes()).decode()

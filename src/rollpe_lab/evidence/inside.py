@@ -75,12 +75,11 @@ def roughness(arrays: Arrays) -> float:
     return float(own / shuffled_ratio(level, n))
 
 
-def order_of(arrays: Arrays) -> tuple[float, float, float]:
+def order_of(arrays: Arrays) -> tuple[float, float]:
     """What kind of order the channels have at the last moment that a record keeps.
 
-    How many directions their responses fill; the share of the variance of correlations that distance around
-    the ring explains; by how much neighbors correlate more than any two channels once the first component is
-    taken out (`rollpe.topography`: `participation_ratio`, `share_of_distance`, `without_first_component`).
+    How many directions their responses fill; by how much neighbors correlate more than any two channels once
+    the first component is taken out (`rollpe.topography`: `participation_ratio`, `without_first_component`).
     """
     import torch  # noqa: PLC0415 (takes seconds)
 
@@ -88,20 +87,14 @@ def order_of(arrays: Arrays) -> tuple[float, float, float]:
 
     r = topography.unpack_correlations(torch.from_numpy(arrays["frames"][-1]))
     near, any_two = topography.near_and_any(topography.without_first_component(r))
-    found = (topography.participation_ratio(r), topography.share_of_distance(r), near - any_two)
-    directions, distance, ahead = (x.mean().item() for x in found)
-    return directions, distance, ahead
+    return topography.participation_ratio(r).mean().item(), (near - any_two).mean().item()
 
 
 directions = measure(lambda arrays: order_of(arrays)[0])
 """How many directions the responses of the channels fill; a map needs two."""
 
 
-share_of_distance = measure(lambda arrays: order_of(arrays)[1])
-"""The share of the variance of correlations that distance around the ring explains."""
-
-
-lead_beyond_first = measure(lambda arrays: order_of(arrays)[2])
+lead_beyond_first = measure(lambda arrays: order_of(arrays)[1])
 """By how much neighbors correlate more than any two channels without the first component."""
 
 
@@ -110,25 +103,9 @@ def coherence(moment: int) -> Measure:
     return measure(lambda arrays: arrays["frame_query_coherence"][moment - 1].mean())
 
 
-@measure
-def coherence_last_minus_first(arrays: Arrays) -> float:
-    """Coherence in the last layer minus that in the first, at the third moment."""
-    return float(np.subtract(*arrays["frame_query_coherence"][2].mean(1)[[-1, 0]]))
-
-
 def rise(which: str, waves: int) -> Measure:
     """How the test loss rises, in nats, with the slowest ("slow") or strongest ("strong") waves alone."""
     return measure(lambda arrays: arrays[f"{which}_waves"][waves - 1] - arrays[f"{which}_waves"][-1])
-
-
-def waves_needed(nats: float) -> Measure:
-    """How many of the slowest waves keep the test loss within some nats of that with all."""
-
-    def needed(arrays: Arrays) -> int:
-        losses = arrays["slow_waves"]
-        return int(np.flatnonzero(losses - losses[-1] > nats).max(initial=-1)) + 2
-
-    return measure(needed)
 
 
 def jump(position: int = 64) -> Measure:

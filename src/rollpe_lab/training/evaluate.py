@@ -102,13 +102,15 @@ class Evaluator:
         return normalize(images.to(self.device), self.data.mean, self.data.std, resized)
 
     def observe(self, model: Model) -> dict[str, np.ndarray]:
-        """Attention and channels of a trained model, and its loss with fewer waves.
+        """Attention and channels of a trained model; of a recipe with frames, its loss with fewer waves too.
 
         See `observe` and `fewer_waves` in `rollpe_lab.training.watch`. slow_waves, strong_waves
         [modes]: the loss with the slowest waves, and with those of most power in queries times that in keys.
         """
         images, labels = self._some(self.data.test)
         found = observe(model, images)
+        if not self.recipe.frames:
+            return found
         power = torch.from_numpy(found["query_spectrum"] * found["key_spectrum"])
         slow, strong = (fewer_waves(model, images, labels, by) for by in (None, power))
         return found | {"slow_waves": slow.cpu().numpy(), "strong_waves": strong.cpu().numpy()}

@@ -189,7 +189,8 @@ class Recipe(BaseModel):
         ge=0,
         le=100,
         description="an integer from 0 to 100: moments, evenly spaced from before the first step to after "
-        "the last, of which the record keeps the correlations of channels over held-out images",
+        "the last, of which the record keeps the correlations of channels over held-out images; and where "
+        "there are any, the loss of the trained model with fewer waves of queries and keys",
     )
 
     @model_validator(mode="after")
