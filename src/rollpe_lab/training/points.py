@@ -31,30 +31,34 @@ def draw(digits: Tensor, rounded: bool) -> Tensor:
 
     Those of one digit follow one another and depend on nothing but its pixels.
     """
-    drawn = [_cloud(digit, copy) for digit in digits[:, 0].numpy() for copy in range(COPIES)]
-    clouds = np.array(drawn, dtype=np.int64).reshape(-1, 3, POINTS)
+    repeated = digits[:, 0].repeat_interleave(COPIES, 0).numpy()
+    copies = np.tile(range(COPIES), len(digits))
+    clouds = _clouds(repeated, [_bytes(*one) for one in zip(repeated, copies, strict=True)])
     if rounded:
         clouds[:, 1:] = (clouds[:, 1:] + STEPS // 2) // STEPS * STEPS
     return torch.from_numpy(clouds.astype(np.uint8)).unflatten(-1, (-1, SIDE))
 
 
-def _cloud(digit: np.ndarray, copy: int) -> np.ndarray:
-    """Gray values, rows and columns, int64 [3, POINTS]; in integers, the same on every machine."""
-    pixels = digit.size
-    stream = hashlib.shake_128(KEY + bytes([copy]) + digit.tobytes()).digest(3 * pixels)
-    order, *moves = np.frombuffer(stream, np.uint8).astype(np.int64).reshape(3, pixels)
-    kept = np.sort(order.argsort(kind="stable")[:POINTS])
-    centers = np.stack(np.divmod(kept, SIDE)) * STEPS
-    moved = centers + np.stack(moves)[:, kept] % STEPS - STEPS // 2
-    rows, columns = moved.clip(0, (SIDE - 1) * STEPS)
-    gray = np.zeros(POINTS, dtype=np.int64)
+def _bytes(digit: np.ndarray, copy: int) -> bytes:
+    """Three for each pixel: what orders the pixels, and how far each would move."""
+    return hashlib.shake_128(KEY + bytes([copy]) + digit.tobytes()).digest(3 * digit.size)
+
+
+def _clouds(digits: np.ndarray, drawn: list[bytes]) -> np.ndarray:
+    """Gray values, rows and columns, int64 [N, 3, POINTS]; in integers, the same on every machine."""
+    streams = np.frombuffer(b"".join(drawn), np.uint8).astype(np.int64).reshape(-1, 3, SIDE**2)
+    kept = np.sort(streams[:, 0].argsort(1, kind="stable")[:, :POINTS], axis=1)
+    moves = np.take_along_axis(streams[:, 1:], kept[:, None], 2) % STEPS - STEPS // 2
+    moved = np.stack(np.divmod(kept, SIDE), 1) * STEPS + moves
+    rows, columns = moved.clip(0, (SIDE - 1) * STEPS).swapaxes(0, 1)
+    gray = np.zeros_like(rows)
     for down in (0, 1):
         for right in (0, 1):
             row, column = rows // STEPS + down, columns // STEPS + right
             weight = (STEPS - abs(row * STEPS - rows)) * (STEPS - abs(column * STEPS - columns))
-            inside = digit[row.clip(max=SIDE - 1), column.clip(max=SIDE - 1)]
-            gray += weight * inside
-    return np.stack([(gray + STEPS**2 // 2) // STEPS**2, rows, columns])
+            pixel = row.clip(max=SIDE - 1) * SIDE + column.clip(max=SIDE - 1)
+            gray += weight * np.take_along_axis(digits.reshape(-1, SIDE**2), pixel, 1)
+    return np.stack([(gray + STEPS**2 // 2) // STEPS**2, rows, columns], 1)
 
 
 MEAN, STD = 0.0, STEPS / 255
