@@ -1,23 +1,12 @@
-"""What tests of several folders share: one Chromium, encodings that are put back, quick collections."""
+"""What tests of several folders share: one Chromium, encodings that are put back."""
 
 from __future__ import annotations
 
-import gc
 import shutil
 
 import pytest
 
 from rollpe.encodings import ENCODINGS
-
-
-def pytest_collection_finish() -> None:
-    """What was imported stays: each run of training ends with a collection, which need not visit it."""
-    gc.collect()
-    gc.freeze()
-
-
-def pytest_sessionfinish() -> None:
-    gc.unfreeze()
 
 
 @pytest.fixture

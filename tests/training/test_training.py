@@ -4,6 +4,7 @@ gets the same data; nothing unusable is accepted, nothing broken is recorded."""
 from __future__ import annotations
 
 import copy
+import gc
 import hashlib
 import json
 import math
@@ -12,6 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -133,8 +135,14 @@ def test_a_seed_trained_after_another_leaves_the_record_it_leaves_alone(encoding
     run(recipe, encoding, seed=4, models=models)
     later = run(recipe, encoding, seed=0, models=models)
     assert timeless(later) == timeless(run(recipe, encoding, seed=0))
-    run(tiny(max_steps=1), "roll", models=models)
+    (step,) = (weakref.ref(model.step) for model in models._models.values())
+    gc.disable()
+    try:
+        run(tiny(max_steps=1), "roll", models=models)
+    finally:
+        gc.enable()
     assert len(models) == 1, "no more are kept than memory is meant for"
+    assert step() is None, "its memory is free at once"
 
 
 def test_held_out_images_are_scored_every_few_epochs_and_after_the_last():

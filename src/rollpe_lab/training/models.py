@@ -165,8 +165,8 @@ class CompiledModels:
         """Drop all models, with what was compiled and the memory of its graphs."""
         compiled_any = any(model.mode.gradient for model in self._models.values())
         self._models.clear()
-        gc.collect()  # each step refers to itself
         if compiled_any:
+            gc.collect()  # what was compiled refers to itself
             torch.compiler.reset()
 
 
