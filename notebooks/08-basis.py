@@ -761,7 +761,9 @@ for which in ("slow", "strong"):
     test = difference("order/roll", "order/roll-twin", inside.rise(which, 5))
     assert test.difference < 0 and test.p < 0.05
     photo = [f"order-photos/{name}" for name in ("roll", "roll-twin")]
-    assert most(photo[0], inside.rise(which, 5)) < least(photo[1], inside.rise(which, 5))
+    assert most(photo[0], inside.rise(which, 5)) < least(
+        photo[1], inside.rise(which, 5)
+    )
 kept_two, kept_one = (inside.rise("slow", waves) for waves in (2, 1))
 assert most(photo[0], kept_two) < 0.02 and least(photo[1], kept_two) > 0.1
 assert most(photo[0], kept_one) < least(photo[1], kept_one)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from rollpe.encodings import grid_positions
 from rollpe.topography import attention_by_offset, pack_correlations
@@ -111,6 +112,10 @@ def test_a_bias_that_falls_with_every_step_back_is_one(beside, slope, swaps, fal
     spread = np.random.default_rng(swaps).normal(size=(2, 3, 1))  # of no account: a constant for each head
     found = {"bias": (line + spread).astype(np.float32), "offsets": offsets[:, None]}
     assert beside(inside.falls(16), **found) == pytest.approx(falls, abs=0.01)
+    found["bias"] = np.round(found["bias"] / 4)  # some are equal
+    by_distance = found["bias"].mean((0, 1))[::-1][1:17]
+    rank_correlation = stats.spearmanr(range(16), by_distance).statistic
+    assert beside(inside.falls(16), **found) == pytest.approx(-rank_correlation)
 
 
 @pytest.mark.parametrize("towards_later", [0.3, 0.0, -0.5])

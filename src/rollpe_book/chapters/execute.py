@@ -159,6 +159,7 @@ def _execute(
                 kernel_name="python3",
                 cwd=str(root),
                 progress_bar=sys.stderr.isatty(),
+                request_save_on_cell_execute=False,  # once, at the end
                 extra_arguments=["--IPKernelApp.log_level=50"],  # quiet
             )
     except (papermill.PapermillExecutionError, client.DeadKernelError) as error:
