@@ -31,9 +31,8 @@ def draw(digits: Tensor, rounded: bool) -> Tensor:
 
     Those of one digit follow one another and depend on nothing but its pixels.
     """
-    repeated = digits[:, 0].repeat_interleave(COPIES, 0).numpy()
-    copies = np.tile(range(COPIES), len(digits))
-    clouds = _clouds(repeated, [_bytes(*one) for one in zip(repeated, copies, strict=True)])
+    drawn = [_bytes(digit, copy) for digit in digits[:, 0].numpy() for copy in range(COPIES)]
+    clouds = _clouds(digits[:, 0].repeat_interleave(COPIES, 0).numpy(), drawn)
     if rounded:
         clouds[:, 1:] = (clouds[:, 1:] + STEPS // 2) // STEPS * STEPS
     return torch.from_numpy(clouds.astype(np.uint8)).unflatten(-1, (-1, SIDE))
