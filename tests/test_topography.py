@@ -16,7 +16,6 @@ from rollpe.topography import (
     near_and_any,
     pack_correlations,
     participation_ratio,
-    share_of_distance,
     shuffled_ratio,
     smoothness_ratio,
     spatial_correlation_loss,
@@ -172,16 +171,6 @@ def test_a_map_fills_two_directions_and_one_bump_of_varying_strength_only_one():
     assert participation_ratio(circulant(16, 1.0)) == pytest.approx(2)
     assert participation_ratio(circulant(16, 0.5, 0.5)) == pytest.approx(4)
     assert participation_ratio(torch.eye(16, dtype=torch.float64)) == pytest.approx(16)
-
-
-def test_distance_explains_all_of_a_map_and_little_of_channels_in_random_order():
-    r = circulant(16, 0.6, 0.4)
-    assert share_of_distance(r) == pytest.approx(1)
-    assert share_of_distance(torch.ones(16, 16)) == 0
-    generator = torch.Generator().manual_seed(0)
-    orders = [torch.randperm(16, generator=generator) for _ in range(2000)]
-    shuffled = share_of_distance(torch.stack([r[order][:, order] for order in orders]))
-    assert shuffled.mean().item() == pytest.approx(7 / 104, abs=5 * shuffled.std().item() / 2000**0.5)
 
 
 def test_without_its_first_component_a_map_keeps_neighbors_and_one_bump_does_not():

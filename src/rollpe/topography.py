@@ -15,7 +15,6 @@ import math
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from rollpe.errors import InputError, check_choice, check_whole
@@ -230,26 +229,6 @@ def participation_ratio(r: Tensor) -> Tensor:
     needs at least two, the sine and the cosine of its place. r [..., n, n] with ones on the diagonal → [...].
     """
     return r.shape[-1] ** 2 / r.square().sum((-2, -1))
-
-
-def share_of_distance(r: Tensor) -> Tensor:
-    """The share of the variance of correlations that distance around the ring explains: 0 to 1.
-
-        η² = Σ_{i<j} (C(d_ij) − r̄)² / Σ_{i<j} (r_ij − r̄)²,   C(d) the mean of r_ij at distance d
-
-    1: correlations depend on distance alone, so that no channel is special. In random order of n channels it
-    is on average at most ⌊n/2⌋ − 1 over n(n − 3)/2, 0.07 for 16. If all r_ij are equal, it
-    is 0. r [..., n, n], n ≥ 3 → [...].
-    """
-    n = r.shape[-1]
-    i, j = torch.triu_indices(n, n, offset=1, device=r.device)
-    distance = torch.minimum(j - i, n - (j - i))
-    pairs = r[..., i, j]
-    pairs = pairs - pairs.mean(-1, keepdim=True)
-    of_distance = F.one_hot(distance).to(r.dtype)  # [pairs, distances]
-    count = of_distance.sum(0).clamp_min(1)
-    explained = ((pairs @ of_distance).square() / count).sum(-1)
-    return explained / pairs.square().sum(-1).clamp_min(torch.finfo(r.dtype).tiny)
 
 
 def without_first_component(r: Tensor) -> Tensor:
