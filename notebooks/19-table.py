@@ -411,7 +411,7 @@ for (a, b, pool), gap, p in zip(PLANNED, found, corrected, strict=True):
 Markdown(markdown(rows))
 
 # %% [markdown]
-# *Six planned differences of test accuracy with their 95 % intervals, over three pairs of one seed.*
+# *Six planned differences of test accuracy with their 95 % intervals, over three pairs, each of one seed.*
 #
 # None is clear: three pairs are few. Five came as predicted ({doc}`Ch. 18 <18-ablations>`). Seed by seed, which is exploratory:
 #
