@@ -23,9 +23,10 @@ import pytest
 import torch
 
 from refusals import interrupted, raising, refused
-from rollpe.encodings import encoding_options
+from rollpe.encodings import encoding_options, grid_positions
 from rollpe.errors import InputError
 from rollpe.topography import near_and_any, unpack_correlations
+from rollpe.vit import create_vit
 from rollpe_lab import hashes
 from rollpe_lab.evidence.inside import correlation_of
 from rollpe_lab.hashes import loaded_hash, module_files, source_hash, training_hash
@@ -52,7 +53,7 @@ from rollpe_lab.training import (
 from rollpe_lab.training.checkpoint import checkpoint_path
 from rollpe_lab.training.compiling import EAGER
 from rollpe_lab.training.data import Split
-from rollpe_lab.training.evaluate import Evaluator
+from rollpe_lab.training.evaluate import Evaluator, ScaledPositions
 from rollpe_lab.training.models import CompiledModels, shape_of
 from rollpe_lab.training.run import moved
 from rollpe_lab.training.step import Step
@@ -217,6 +218,21 @@ def test_moving_images_right_and_down_repeats_the_edge():
     image = torch.arange(6, dtype=torch.uint8).view(1, 1, 2, 3)
     there, back = (moved(Split(image, torch.zeros(1)), by).images[0, 0].tolist() for by in (1, -1))
     assert there == [[0, 0, 1], [0, 0, 1]] and back == [[4, 5, 5], [4, 5, 5]]
+
+
+def test_an_encoding_of_real_positions_is_also_measured_with_positions_scaled_into_the_trained_grid():
+    def built(encoding):
+        return create_vit(encoding, size="nano", image_size=8, patch_size=2, channels=1).eval()
+
+    model, small, large = built("axial-rope"), torch.rand(1, 1, 8, 8), torch.rand(1, 1, 12, 12)
+    scaled, middles = ScaledPositions.of(model), grid_positions(6, 6) * (4 / 6) - 1 / 6
+    torch.testing.assert_close(scaled(small), model(small))
+    torch.testing.assert_close(scaled(large), model(large, middles))
+    assert not torch.allclose(scaled(large), model(large))
+    assert ScaledPositions.of(built("roll")) is ScaledPositions.of(built("t5-bias")) is None
+    assert run(tiny(max_steps=1)).scaled_resolutions == {}
+    record = run(tiny(max_steps=1, resolutions=[8]), "axial-rope")
+    assert record.scaled_resolutions == {"8": record.test.accuracy}
 
 
 def test_a_record_holds_the_accuracy_of_moved_images_and_the_arrays_beside_it(tmp_path):

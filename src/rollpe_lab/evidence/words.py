@@ -59,6 +59,13 @@ def at(pixels: int) -> Measure:
     return lambda run: 100 * run.resolutions[str(pixels)] if str(pixels) in run.resolutions else None
 
 
+def scaled(pixels: int) -> Measure:
+    """The same with positions scaled into the grid of training."""
+    return lambda run: (
+        100 * run.scaled_resolutions[str(pixels)] if str(pixels) in run.scaled_resolutions else None
+    )
+
+
 def moved(pixels: int) -> Measure:
     """Accuracy in percent on test images moved right and down by that many pixels."""
     return lambda run: 100 * run.shifts[str(pixels)] if str(pixels) in run.shifts else None

@@ -182,6 +182,9 @@ class Record(_Plain):
         parameters: trained numbers in the model.
         resolutions: test accuracy by image size in pixels, the model seeing the larger or smaller grid; of
             text, by length of the window in characters.
+        scaled_resolutions: the same of images with their positions scaled into the grid of training, see
+            `rollpe.encodings.scale_positions`; of encodings that take real positions. (Records made before
+            2026-11-29 have none.)
         bits: of text, bits per character of the test text by length of the window; training had the shortest.
         plain_train_loss: loss in nats on training images without augmentation, the first of them, at most as
             many as there are test images. test.loss − plain_train_loss measures overfitting. (Older records
@@ -203,6 +206,7 @@ class Record(_Plain):
     history: list[EpochMetrics]
     test: FinalMetrics
     resolutions: dict[Annotated[str, Field(pattern=r"^\d+$")], Share] = {}
+    scaled_resolutions: dict[Annotated[str, Field(pattern=r"^\d+$")], Share] = {}
     shifts: dict[Annotated[str, Field(pattern=r"^-?\d+$")], Share] = {}
     bits: dict[Annotated[str, Field(pattern=r"^\d+$")], Annotated[float, Field(ge=0)]] = {}
     plain_train_loss: float | None = None

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rollpe.encodings import grid_positions, scale_positions
+from rollpe.vit import VisionTransformer
 from rollpe_lab.records.record import FinalMetrics, pack_bits
 from rollpe_lab.training.augment import normalize
 from rollpe_lab.training.compiling import EAGER, CompileMode, compiled
@@ -150,6 +152,28 @@ def evaluator(recipe: Recipe, data: Data, device: torch.device, mode: CompileMod
     kind = TextEvaluator if isinstance(data, TextData) else Evaluator
     kind = CloudEvaluator if data.name in CLOUDS else kind
     return kind(recipe, data, device, mode)
+
+
+class ScaledPositions(nn.Module):
+    """A vision transformer that sees an image of any size over the span of positions it was built for."""
+
+    def __init__(self, model: VisionTransformer) -> None:
+        super().__init__()
+        self.model = model
+
+    @classmethod
+    def of(cls, model: Model) -> ScaledPositions | None:
+        """None of a model of text, or of one whose encoding takes whole positions alone."""
+        if not isinstance(model, VisionTransformer):
+            return None
+        encodings = model.token_encoding, model.attentions[0].encoding
+        return cls(model) if all(encoding.real_positions for encoding in encodings) else None
+
+    def forward(self, images: Tensor) -> Tensor:
+        shown, built = self.model.grid_of(images), self.model.patch_embed.grid_size
+        positions = grid_positions(*shown, device=images.device)
+        logits: Tensor = self.model(images, scale_positions(positions, shown, built))
+        return logits
 
 
 class CloudEvaluator(Evaluator):

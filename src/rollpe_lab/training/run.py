@@ -43,6 +43,7 @@ from rollpe_lab.training.device import (
     reproducible,
     stream,
 )
+from rollpe_lab.training.evaluate import ScaledPositions
 from rollpe_lab.training.models import CompiledModel, CompiledModels, ahead, resolve, training_images
 from rollpe_lab.training.recipe import Recipe, command
 from rollpe_lab.training.step import learning_rate
@@ -291,14 +292,21 @@ def progress_bar(run: Run, show: bool) -> tqdm:
 
 def score(run: Run, data: Data) -> dict[str, Any]:
     """The fields of a record that say how good the trained model is."""
-    recipe, evaluate = run.recipe, partial(run.compiled.evaluate, run.compiled.model)
+    recipe, model = run.recipe, run.compiled.model
+    evaluate = partial(run.compiled.evaluate, model)
     test = evaluate(data.test)
     few = Split(run.training.images[: len(data.test)], run.training.labels[: len(data.test)])
     resized = {size: evaluate(data.test, size) for size in recipe.resolutions}
     bits = {recipe.context: test, **resized} if recipe.context else {}
+    scaled = ScaledPositions.of(model)
     return {
         "test": test,
         "resolutions": {str(size): found.accuracy for size, found in resized.items()},
+        "scaled_resolutions": {
+            str(size): run.compiled.evaluate(scaled, data.test, size).accuracy
+            for size in recipe.resolutions
+            if scaled
+        },
         "shifts": {str(by): evaluate(moved(data.test, by)).accuracy for by in recipe.shifts},
         "bits": {str(length): found.loss / math.log(2) for length, found in bits.items()},
         "plain_train_loss": evaluate(few).loss,
