@@ -91,7 +91,7 @@ assert len(rounded.unique()) == 513 and gap(rounded.float(), exact) == 2
 #
 # In a window $s$ times as long as the $N$ tokens of training, slow pairs turn by angles that the model has never
 # seen. *Position interpolation* {cite}`chen2023extending` divides all positions by $s$. The angles are known again,
-# but neighbors move closer together in every pair. *NTK-aware scaling* {cite}`bloc2023ntk` raises the base
+# but neighbors move closer together in every pair. Images stand that ({doc}`Ch. 9 <09-results>`). *NTK-aware scaling* {cite}`bloc2023ntk` raises the base
 # instead. The fastest pair keeps its speed, and only the slowest is divided by $s$:
 #
 # $$

@@ -65,6 +65,7 @@ from rollpe_lab.evidence.words import (
     measured,
     most,
     runs_by_arm,
+    scaled,
     summary,
     training_loss,
     values,
@@ -309,6 +310,7 @@ Markdown(spacing.tests())
 #   ring's frequencies beat RollPE, but in 4×4 patches at twice its rate the difference is open.
 # - **Text.** At equal ratios the range is open; at equal steps it is clear on SymPy.
 # - **The price.** At 1.5× resolution, in 4×4 patches, RoPE's usual waves reach 41.7 %, those of the ring's range 30.3 % (exploratory).
+#   With positions scaled into the trained grid it is gone: 69.8 and 73.9 % ({doc}`Ch. 9 <09-results>`).
 #
 # Two of five predictions, on text, were wrong.
 
@@ -327,6 +329,8 @@ assert difference("quick-twist/roll", fit_steps).p > 0.05
 # The price at 1.5× resolution
 assert means(usual, fit, measure=at(12)) == [41.7, 30.3]
 assert adjusted(usual, fit, at(12)) < 0.05
+arms = "quick-sizes/axial-rope", "quick-sizes/axial-rope@wavelengths=[2.0,16.0]"
+assert means(*arms, measure=scaled(12)) == [69.8, 73.9]
 # 8×8: the range is clear at equal steps alone; rotations beat RollPE itself.
 usual, usual_steps, fit, fit_steps, rolled, *_ = spacing.arms_of(
     "quick-spacing8"
@@ -350,7 +354,8 @@ assert lower == {"text-spacing": (True, True), "sklearn-spacing": (False, False)
 # ### Smoother rolls on larger images
 #
 # On digits at 1.5× resolution the smoothness penalty raises RollPE from 22.2 % to 58.1 %; RoPE has 50.8 %. Waves half as fast raise continuous
-# RollPE from 17.7 % to 42.0 %. Both are exploratory. A score that changes less between offsets may continue to offsets that no
+# RollPE from 17.7 % to 42.0 %. Both are exploratory, and scaled positions do more: in other runs they raise continuous RollPE from 23.9 % to
+# 68.1 %, with the same weights ({doc}`Ch. 9 <09-results>`). A score that changes less between offsets may continue to offsets that no
 # training pair had. But slower waves lower RoPE's mean, and the penalty those of RoPE and of the twin, whose order of channels means nothing.
 
 # %% tags=["hide-input"]
@@ -362,6 +367,8 @@ slow = "quick/continuous-roll@wavelength=2.0"
 assert means(plain, smooth, rope, measure=at(12)) == [22.2, 58.1, 50.8]
 assert means(real, slow, measure=at(12)) == [17.7, 42.0]
 assert adjusted(smooth, plain, at(12)) < 0.05 > adjusted(slow, real, at(12))
+same = "quick-sizes@learning_rate=0.001/continuous-roll"
+assert [*means(same, measure=at(12)), *means(same, measure=scaled(12))] == [23.9, 68.1]
 # The penalty lowers all means of RoPE and of the twin; slower waves lower RoPE's.
 for size in map(at, (6, 12, 16)):
     assert mean(smooth_twin, size) < mean(twin, size)

@@ -155,11 +155,14 @@ class Lead(Summary):
         return f"{signed(self.mean, digits)} [{signed(self.low, digits)}, {signed(self.high, digits)}]"
 
 
-def lead(*pairs: tuple[str, str], measure: Measure = score) -> Lead:
-    """a − b over the seeds that both arms of a pair have; several pairs are taken together."""
+def lead(*pairs: tuple[str, str], measure: Measure = score, other: Measure | None = None) -> Lead:
+    """a − b over the seeds that both arms of a pair have; several pairs are taken together.
+
+    other: the measure of b, if it is not that of a.
+    """
     found = []
     for a, b in pairs:
-        differences = by_seed(values(a, measure), values(b, measure))
+        differences = by_seed(values(a, measure), values(b, other or measure))
         if not differences:
             raise InputError(f"{a} and {b} have no seed in common.")
         found += differences
