@@ -23,8 +23,8 @@
 # - **A small model, after ten epochs of CIFAR-100, shows no gap.** Among RollPE, RoPE and the table no difference is clear.
 # - **On digits, in a grid of $4 \times 4$ patches, RollPE and RoPE are open.** At the best rate for each they have 94.2 and 93.6 %. RoPE with
 #   waves of 2 to 16 patches is ahead of both, with 96.0 %.
-# - **On larger images RoPE loses more than half of what it loses because its positions leave the trained grid.** Scaled into it, with the same
-#   weights, they gain 29 to 43 points on digits and 8 on CIFAR-100.
+# - **More than half of what RoPE loses on larger images comes from positions outside the trained grid.** Scaled into it, with the same weights,
+#   they gain 29 to 43 points on digits and 8 on CIFAR-100.
 #
 # In tables `none` is no encoding, `learned` the table, `axial-rope` RoPE with base 100, as is usual for images {cite}`heo2024rotary`, `roll`
 # RollPE, and `roll-twin` its twin ({doc}`Ch. 8 <08-basis>`).
