@@ -4,6 +4,7 @@ Counted is what a page cannot be read without: its HTML and every style sheet, s
 as they lie on disk, not compressed. Not counted are its figures, the data that scripts fetch when a reader
 comes near, and MathJax, one file of 2.2 MB that most pages share and that a browser keeps. The formulas in
 view are drawn before the end of the load event, when the page can be read; all others follow a few at a time.
+How many of those are drawn when the page is read depends on the machine, so no part of a formula is counted.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 from built_book import ALL_PAGES, HTML, open_context
 
 BYTES = 1_250_000
-ELEMENTS = 10_000
+ELEMENTS = 8_000
 
 pytestmark = pytest.mark.browser
 
@@ -33,7 +34,8 @@ def test_a_page_weighs_little_and_draws_what_is_in_view_first(name, page):
     kinds = ("document", "stylesheet", "script", "font")
     page.on("request", lambda r: loaded.add(r.url) if r.resource_type in kinds else None)
     page.goto((HTML / name).as_uri(), wait_until="load")
-    assert page.evaluate("document.querySelectorAll('*').length") < ELEMENTS
+    elements = "*:not(mjx-container, mjx-container *)"
+    assert page.evaluate(f"document.querySelectorAll('{elements}').length") < ELEMENTS
     if page.evaluate("'MathJax' in window"):
         ended = "performance.getEntriesByType('navigation')[0].loadEventEnd"
         page.wait_for_function(f"{ended} > 0")
