@@ -15,12 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 BEGIN = "<!-- results: written by `make readme` from data/records; tests compare it with the records -->\n"
 END = "<!-- end of results -->"
-LOWER, SMALL = ("short@learning_rate=0.00025",), ("mini",)
+LOWER, NARROW = ("short@learning_rate=0.00025",), ("mini-paper",)
 SCALES = {  # of these recipes the first that has runs, and the words above its table
-    LARGE: "ViT-S/4 on CIFAR-100, {epochs} epochs (recipe `{recipe}`):",
+    NARROW: "The paper's depth and class token, 96 channels in place of 384, {epochs} epochs on two "
+    "processor cores (`plans/ladder-5-paper.yaml`). Compare down a column, not across:",
+    LARGE: "The paper's ViT-S/4 on CIFAR-100, {epochs} epochs (recipe `{recipe}`):",
     LOWER: "At a lower learning rate (recipe `{recipe}`), the best for multiplexed RollPE:",
-    SMALL: "A small ViT on CIFAR-100, {epochs} epochs on two processor cores (recipe `{recipe}`). The "
-    "paper's model and training differ: compare down a column, not across:",
 }
 
 

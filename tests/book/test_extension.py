@@ -286,17 +286,20 @@ def test_the_table_of_encodings_says_what_was_tried_and_links_what_was_reached(s
     assert '<a class="recorded-number" href="runs.html#quick-roll">92.0 ± 2.0 (3)</a>' in table
 
 
-def test_the_front_page_draws_the_first_recipe_of_the_papers_model_that_has_runs(book):
-    page = "# Page\n\n```{drawing} accuracies\n:name: fig-a\nA caption.\n```\n\nSee {numref}`fig-a`.\n"
-    for recipe, epochs in (("mini", 10), ("short", 50), ("strong", 100)):
-        write_record(book.root / "data/records", a_record(recipe=recipe, epochs=epochs))
-        assert book.build({"index.md": page}) == ""
-        drawn = (book.html / "_images/accuracies.svg").read_text()
-        assert f"here, {'small ViT' if recipe == 'mini' else 'ViT-S'}," in drawn
-        assert f"{epochs} epochs" in drawn
-        markup = book.markup("index")
-        assert "Measured: RollPE 90.0 %." in markup
-        assert f'href="runs.html#{nodes.make_id(f"{recipe}/roll")}"' in markup
+def test_the_front_page_draws_leads_over_the_table_with_the_same_seed(book):
+    for encoding, right in {
+        "learned": (800, 810, 820),
+        "roll": (900, 910, 950),
+        "axial-rope": (700,),
+    }.items():
+        for seed, images in enumerate(right, start=encoding == "axial-rope"):
+            run = a_record(seed, images, encoding, "mini-paper")
+            write_record(book.root / "data/records", run)
+    page = "# Page\n\n```{drawing} gaps\n:name: fig-a\nA caption.\n```\n\nSee {numref}`fig-a`.\n"
+    assert book.build({"index.md": page}) == ""
+    markup = unescape(book.markup("index"))
+    assert "96 channels, 10 epochs: RoPE −11.0, RollPE +11.0." in markup and "paper: RoPE +8.2," in markup
+    assert f'href="runs.html#{nodes.make_id("mini-paper/roll")}"' in markup
 
 
 def test_the_map_of_channels_says_how_neighbors_correlate(book):

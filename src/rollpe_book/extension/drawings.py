@@ -18,8 +18,9 @@ from rollpe_book import figures
 from rollpe_book.extension.figures import FigureDirective
 from rollpe_book.extension.site import RECORDS, committed, project_root
 from rollpe_book.figures import photo
+from rollpe_lab.evidence.comparisons import signed
 from rollpe_lab.evidence.inside import correlation_of
-from rollpe_lab.evidence.table import LARGE, recipe_with_runs, results_table
+from rollpe_lab.evidence.table import LEADING
 from rollpe_lab.files import write_atomically
 from rollpe_lab.records.store import find_arrays, read_records
 
@@ -44,46 +45,15 @@ def draw_map(root: Path) -> tuple[Figure, str]:
     return figure, f"Two square maps of correlations between channels on the ring. {'; '.join(said)}."
 
 
-def draw_accuracies(root: Path) -> tuple[Figure, str]:
-    """Accuracies printed in Table 1 beside ours, of the paper's model if it has runs, else of a small one.
-
-    Ours are of the first recipe that has runs and, as circles, of that recipe at other learning rates.
-    """
-    records = committed(root)
-    table = results_table(records, recipe_with_runs(records, (*LARGE, "mini")))
-    rows = {row.slug: row for row in table.rows}
-    base = table.recipe.partition("@")[0]
-    recipes = {table.recipe, *(r for r in LARGE if r.partition("@")[0] == base)}
-    runs = [r for r in records if r.recipe in recipes and r.run_id.slug in DRAWN]
-    figure = Figure(figsize=(4.3, 3.2), layout="constrained")
-    printed, ours = figure.subplots(1, 2, sharey=True)
-    said = []
-    for y, name in enumerate(DRAWN):
-        row, color = rows.get(name), figures.color_of(name)
-        if row and (p := row.printed):
-            printed.errorbar(p.mean, y, xerr=p.sd, fmt="o", color=color, label=name)
-            printed.annotate(f"{p.mean}", (p.mean, y), (0, 6), textcoords="offset points", ha="center")
-        if row and (m := row.measured):
-            low, high = (m.mean if edge is None else edge for edge in (m.low, m.high))
-            ours.errorbar(m.mean, y, xerr=[[m.mean - low], [high - m.mean]], fmt="o", color=color, label=name)
-            scores = [
-                [r.score for r in runs if r.recipe == recipe and r.run_id.slug == name] for recipe in recipes
-            ]
-            rates = [sum(found) / len(found) for found in scores if found]
-            best = max(rates)
-            ours.plot(rates, [y] * len(rates), "o", color=color, markerfacecolor="none")
-            ours.annotate(f"{best:.1f}", (best, y), (0, 6), textcoords="offset points", ha="center")
-            said.append(f"{NAMES[name]} {best:.1f}")
-    figures.name_rows(printed, [NAMES[name].replace(" ", "\n") for name in DRAWN])
-    printed.set_ylim(len(DRAWN) - 0.6, -0.7)
-    ours.margins(x=0.1)
-    ours.tick_params(axis="y", length=0)
-    ours.spines["left"].set_visible(False)
-    figures.drawn_from(figure, runs)
-    printed.set(title="paper, ViT-S\nmean ± SD", xlabel="accuracy (%)")
-    model = "ViT-S" if table.recipe != "mini" else "small ViT"
-    ours.set(title=f"here, {model},\n{table.epochs} epochs", xlabel="accuracy (%)")
-    return figure, f"Two panels of dots, printed and measured accuracy. Measured: {', '.join(said)} %."
+def draw_gaps(root: Path) -> tuple[Figure, str]:
+    """The lead over a learned table: printed in the paper, and here in the paper's model and a narrow one."""
+    figure = Figure(figsize=(4.3, 3.4), layout="constrained")
+    found = figures.gaps_to_the_table(committed(root), figure.subplots())
+    said = [
+        f"{source}: {', '.join(f'{LEADING[slug]} {signed(gap.mean, 1)}' for slug, gap in gaps.items())}"
+        for source, gaps in found.items()
+    ]
+    return figure, f"Dots with intervals, points ahead of a learned table. {'; '.join(said)}."
 
 
 TABLES = {
@@ -139,7 +109,7 @@ def draw_curves(root: Path, recipe: str) -> tuple[Figure, str]:
 
 DRAWINGS: dict[str, Callable[[Path], tuple[Figure, str]]] = {
     "map": draw_map,
-    "accuracies": draw_accuracies,
+    "gaps": draw_gaps,
     "table": draw_table,
     **{f"curves-{name}": partial(draw_curves, recipe=name) for name in ("quick", "mini", "short")},
 }

@@ -5,6 +5,7 @@ waves (waves.py), and the numbers of a figure (data.py).
 from rollpe_book.figures.plots import (
     accuracy_under,
     correlation_matrices,
+    gaps_to_the_table,
     label_line_ends,
     learning_curves,
     name_rows,

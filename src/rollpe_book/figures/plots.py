@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import matplotlib.pyplot as plt
 import numpy as np
 
-from rollpe_book.figures.theme import DIVERGING, INK, MUTED, color_of, drawn_from
+from rollpe_book.figures.theme import BLUE, DIVERGING, INK, MUTED, ORANGE, color_of, drawn_from
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
     from rollpe_lab.records.record import Record
+    from rollpe_lab.statistics import Summary
 
 
 def learning_curves(records: Sequence[Record], ax: Axes) -> None:
@@ -186,3 +187,28 @@ def correlation_matrices(by_distance: Mapping[str, ArrayLike], axes: Sequence[Ax
     axes[0].set_ylabel("channel on the ring")
     bar = axes[0].figure.colorbar(axes[0].images[0], ax=list(axes), shrink=0.8, ticks=[-1, 0, 1])
     bar.set_label("correlation")
+
+
+def gaps_to_the_table(records: Sequence[Record], ax: Axes) -> dict[str, dict[str, Summary]]:
+    """Points ahead of a learned table with 95 % intervals: a row for each encoding, in it one mark a source.
+
+    Returns what it draws, `rollpe_lab.evidence.table.leads`. The legend lies under the axes, outside.
+    """
+    from rollpe_lab.evidence.table import LEADING, SOURCES, leads  # noqa: PLC0415
+
+    found, drawn = leads(records), []
+    for step, (source, color) in enumerate(zip(found, (MUTED, ORANGE, BLUE), strict=True)):
+        rows = {y + 0.22 * (step - 1): found[source].get(slug) for y, slug in enumerate(LEADING)}
+        gaps = {y: gap for y, gap in rows.items() if gap}
+        middles = [gap.mean for gap in gaps.values()]
+        drawn += ax.plot(middles, list(gaps), "sDo"[step], color=color, markersize=5, label=source)
+        for y, gap in gaps.items():
+            if gap.low is not None and gap.high is not None:
+                ax.plot([gap.low, gap.high], [y, y], color=color, alpha=0.6, label=f"{source}, 95 %")
+    name_rows(ax, [name.replace(" ", "\n", 1) for name in LEADING.values()], reference=0)
+    ax.locator_params(axis="x", integer=True)
+    ax.set_xlabel("points ahead of a learned table")
+    ax.figure.legend(handles=drawn, loc="outside lower center", frameon=False)
+    arms = {arm for source in SOURCES.values() for arm in source.values()}
+    drawn_from(ax.figure, [run for run in records if run.run_id.arm in arms])
+    return found

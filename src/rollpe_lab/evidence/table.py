@@ -11,8 +11,8 @@ from urllib.parse import unquote
 
 from rollpe.names import EncodingName
 from rollpe_lab.files import markdown
-from rollpe_lab.records.record import Record, check_comparable
-from rollpe_lab.statistics import Printed, Summary, summarize
+from rollpe_lab.records.record import Record, by_cell, check_comparable
+from rollpe_lab.statistics import Printed, Summary, by_seed, summarize, welch
 from rollpe_lab.training.recipe import TEXTS, load_recipe, recipes
 
 PAPER_TABLE_1: dict[str, Printed] = {
@@ -194,3 +194,39 @@ def _setting(arms: dict[str, dict[int, Record]], recipe: str, key: str) -> Any:
     known = load_recipe(recipe).model_dump() if recipe in recipes() else {}
     recorded = (r.config[key] for arm in arms.values() for r in arm.values() if key in r.config)
     return next(recorded, known.get(key))
+
+
+# The lead over a learned table
+
+LEADING = {
+    "axial-rope": "RoPE",
+    "roll": "RollPE",
+    "multiplexed-roll": "multiplexed RollPE",
+    "learned@every_block=true": "table, every block",
+}
+"""Encodings whose lead over a learned table the book draws, and their words."""
+_BEST = dict.fromkeys(("learned", *LEADING), "short@learning_rate=0.0005")
+_BEST["multiplexed-roll"] = "short@learning_rate=0.00025"
+SOURCES = {
+    "paper": {},
+    "here, the paper's model, 50 epochs": {slug: f"{recipe}/{slug}" for slug, recipe in _BEST.items()},
+    "here, 96 channels, 10 epochs": {slug: f"mini-paper/{slug}" for slug in _BEST},
+}
+"""The arms that a lead is taken from, by source and encoding; the paper's are printed."""
+
+
+def leads(records: Iterable[Record]) -> dict[str, dict[str, Summary]]:
+    """Points of accuracy ahead of a learned table, by source and encoding; what is not measured is left out.
+
+    The paper's interval is Welch's, from what Table 1 prints. Ours are over pairs of runs of one seed, each
+    encoding at its best rate of three in the paper's model, all at one rate in the narrow one.
+    """
+    cells = {arm: {run.seed: run.score for run in runs} for arm, runs in by_cell(records).items()}
+    table = PAPER_TABLE_1["learned"]
+    printed = {slug: welch(PAPER_TABLE_1[slug], table) for slug in LEADING if slug in PAPER_TABLE_1}
+    found = {"paper": {s: Summary(w.difference, None, table.n, w.low, w.high) for s, w in printed.items()}}
+    for source, arms in SOURCES.items():
+        of = {slug: cells.get(arm, {}) for slug, arm in arms.items()}
+        gaps = {slug: by_seed(of[slug], of["learned"]) for slug in LEADING if of}
+        found.setdefault(source, {slug: summarize(gap) for slug, gap in gaps.items() if gap})
+    return found
