@@ -60,6 +60,7 @@ from rollpe_lab.evidence.comparisons import (
 from rollpe_lab.evidence.inside import neighbors
 from rollpe_lab.evidence.table import (
     LARGE,
+    LEADING,
     PAPER_TABLE_1,
     recipe_with_runs,
     results_table,
@@ -264,10 +265,11 @@ gaps = {pair: lead(of_plan(*pair)) for pair in tested}
 missing = len(PLANNED) - len(tested)  # counts in the correction, with p = 1
 corrected = holm([gap.p for gap in gaps.values()] + [1.0] * missing)[: len(gaps)]
 rows = [("difference", "points", "p after Holm", "pairs", "training loss")]
-for (a, b), p in zip(gaps, corrected, strict=True):
-    losses = [f"{mean(arm, training_loss):.2f}" for arm in of_plan(a, b)]
-    gap = gaps[a, b]
-    rows.append((f"`{a}` − `{b}`", str(gap), p_value(p), str(gap.n), ", ".join(losses)))
+words = LEADING | {TABLE: "table"}
+for (pair, gap), p in zip(gaps.items(), corrected, strict=True):
+    losses = ", ".join(f"{mean(arm, training_loss):.2f}" for arm in of_plan(*pair))
+    name = " − ".join(words[code] for code in pair)
+    rows.append((name, str(gap), p_value(p), str(gap.n), losses))
 Markdown(markdown(rows))
 
 # %% [markdown]

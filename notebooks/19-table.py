@@ -285,8 +285,8 @@ assert max(holm([gap.p for gap in larger])) < 0.05
 # %% [markdown]
 # ## CIFAR-100
 #
-# These runs change one thing at a time in the small model (`plans/ladder-2-rungs.yaml`, `plans/ladder-3-both.yaml`). The last two rows are
-# the paper's model ({doc}`Ch. 9 <09-results>`).
+# These runs change one or two things in the small model (`plans/ladder-2-rungs.yaml`, `plans/ladder-3-both.yaml`, `plans/ladder-5-paper.yaml`).
+# The last two rows are the paper's model ({doc}`Ch. 9 <09-results>`).
 
 # %%
 rungs = {"mini, 10 epochs": "mini", "30 epochs": "ladder@epochs=30"}
