@@ -267,8 +267,10 @@ Markdown(results_table(mini, "mini").to_markdown())
 
 # %%
 asked = family(committed, "mini", later_cells())
-photos = {name: list(arm.values()) for name, arm in arms_of(mini, "mini").items()}
-Markdown(to_markdown([c for c in asked if {c.variant, c.reference} <= photos.keys()]))
+by_encoding = {name: list(arm.values()) for name, arm in arms_of(mini, "mini").items()}
+Markdown(
+    to_markdown([c for c in asked if {c.variant, c.reference} <= by_encoding.keys()])
+)
 
 # %% [markdown]
 # Clear is that all but RollPE are better than no encoding, and that multiplexed RollPE, with unscaled logits, is behind the table, RoPE and the
@@ -296,13 +298,13 @@ assert on_mini(("roll", "none"), ("learned", "roll-twin")) == {"exploratory"}
 rotations = ("roll", "roll-twin", "axial-rope")
 undecided = ("roll", "learned"), ("axial-rope", "learned"), (several, "roll")
 assert on_mini(*itertools.combinations(rotations, 2), *undecided) == {"open"}
-small = {name: mean(f"mini/{name}") for name in photos}
+small = {name: mean(f"mini/{name}") for name in by_encoding}
 assert small["none"] < small[several] < min(small[arm] for arm in better)
 assert (
     small["none"] < small["roll"] and 0.5 < small["learned"] - small["roll-twin"] < 1.5
 )
 # Both depend on a fourth seed.
-counts = {name: len(arm) for name, arm in photos.items()}
+counts = {name: len(arm) for name, arm in by_encoding.items()}
 assert all(counts[arm] == 4 for arm in (*better, "roll"))
 assert counts["none"] == counts[several] == 3
 # The paper's large gap does not appear.
@@ -326,7 +328,7 @@ assert all(abs(mean(divided) - small[arm]) < 0.5 for arm in ("axial-rope", "lear
 # %%
 right = {
     name: {r.seed: r.correct_bits() for r in arm}
-    for name, arm in photos.items()
+    for name, arm in by_encoding.items()
     if len(arm) > 1
 }
 repeated = list(right)
@@ -408,9 +410,9 @@ assert all(-0.01 < excess("roll-twin", name) < 0 for name in ("roll", "axial-rop
 
 # %% tags=["hide-input"] mystnb={"figure": {"name": "fig-mini-conditions", "caption": "CIFAR-100, recipe mini: test accuracy on images resized (top) or moved (bottom) after training. Dots are seeds, lines their means; dotted lines mark what was trained."}, "image": {"alt": "Top: accuracy against image size, highest at the trained 32 pixels. At 48 all but the learned table are as low as no encoding; at 64 the rolls are below it. Bottom: accuracy against shift; all lines fall, no encoding least."}}
 fig, (top, bottom) = plt.subplots(2, 1, figsize=(4.6, 6.4), sharey=True)
-figures.accuracy_under("resolutions", photos, trained=32, ax=top)
+figures.accuracy_under("resolutions", by_encoding, trained=32, ax=top)
 top.set(xlabel="image size (pixels)")
-figures.accuracy_under("shifts", photos, trained=0, ax=bottom)
+figures.accuracy_under("shifts", by_encoding, trained=0, ax=bottom)
 bottom.set(xlabel="moved by (pixels)")
 plt.close(fig)
 fig
@@ -423,7 +425,7 @@ fig
 # - **A shift by four pixels**, a whole patch, costs every encoding, relative or not, about six points, and no encoding four.
 
 # %% tags=["hide-input"]
-arms = {name: f"mini/{name}" for name in photos}
+arms = {name: f"mini/{name}" for name in by_encoding}
 four = [arms[name] for name in ("roll", "axial-rope", "none", "learned")]
 rolled, rope, none, table = four
 # 48 pixels: RollPE and RoPE show no lead over no encoding, the table does.
