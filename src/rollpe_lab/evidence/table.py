@@ -208,11 +208,10 @@ LEADING = {
 _BEST = dict.fromkeys(("learned", *LEADING), "short@learning_rate=0.0005")
 _BEST["multiplexed-roll"] = "short@learning_rate=0.00025"
 SOURCES = {
-    "paper": {},
     "here, the paper's model, 50 epochs": {slug: f"{recipe}/{slug}" for slug, recipe in _BEST.items()},
     "here, 96 channels, 10 epochs": {slug: f"mini-paper/{slug}" for slug in _BEST},
 }
-"""The arms that a lead is taken from, by source and encoding; the paper's are printed."""
+"""The arms that a lead is taken from, by source and encoding."""
 
 
 def leads(records: Iterable[Record]) -> dict[str, dict[str, Summary]]:
@@ -227,6 +226,6 @@ def leads(records: Iterable[Record]) -> dict[str, dict[str, Summary]]:
     found = {"paper": {s: Summary(w.difference, None, table.n, w.low, w.high) for s, w in printed.items()}}
     for source, arms in SOURCES.items():
         of = {slug: cells.get(arm, {}) for slug, arm in arms.items()}
-        gaps = {slug: by_seed(of[slug], of["learned"]) for slug in LEADING if of}
-        found.setdefault(source, {slug: summarize(gap) for slug, gap in gaps.items() if gap})
+        gaps = {slug: by_seed(of[slug], of["learned"]) for slug in LEADING}
+        found[source] = {slug: summarize(gap) for slug, gap in gaps.items() if gap}
     return found
