@@ -251,19 +251,16 @@ fig
 
 # %% tags=["hide-input"]
 ROPE, ROLL, WAVES, TABLE = "axial-rope", "roll", "multiplexed-roll", "learned"
-OFTEN, SCALED = f"{TABLE}@every_block=true", f"{WAVES}@scale=sqrt"
-PLANNED = [(ROPE, TABLE), (OFTEN, TABLE), (ROPE, OFTEN)]
-PLANNED += [(ROLL, ROPE), (WAVES, ROLL), (SCALED, ROLL)]
+OFTEN = f"{TABLE}@every_block=true"
+TESTED = (ROPE, TABLE), (OFTEN, TABLE), (ROPE, OFTEN), (ROLL, ROPE), (WAVES, ROLL)
 
 
 def of_plan(*pair):
     return tuple(f"mini-paper/{arm}" for arm in pair)
 
 
-tested = [pair for pair in PLANNED if all(map(measured, of_plan(*pair)))]
-gaps = {pair: lead(of_plan(*pair)) for pair in tested}
-missing = len(PLANNED) - len(tested)  # counts in the correction, with p = 1
-corrected = holm([gap.p for gap in gaps.values()] + [1.0] * missing)[: len(gaps)]
+gaps = {pair: lead(of_plan(*pair)) for pair in TESTED}
+*corrected, _ = holm([gap.p for gap in gaps.values()] + [1])  # the sixth has no runs
 rows = [("difference", "points", "p after Holm", "pairs", "training loss")]
 words = LEADING | {TABLE: "table"}
 for (pair, gap), p in zip(gaps.items(), corrected, strict=True):
@@ -288,7 +285,8 @@ Markdown(markdown(rows))
 # there no lead of RoPE over the table shows.
 
 # %% tags=["hide-input"]
-assert len(gaps) == 5 and {gap.n for gap in gaps.values()} == {4}
+assert {gap.n for gap in gaps.values()} == {4}
+assert not measured(f"mini-paper/{WAVES}@scale=sqrt")
 points = {pair: round(gap.mean, 1) for pair, gap in gaps.items()}
 rolled = lead(of_plan(ROLL, TABLE))
 assert points[ROPE, TABLE] == 4.0 and round(rolled.mean, 1) == 3.0

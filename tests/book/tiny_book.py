@@ -24,9 +24,9 @@ STAMP = {
 """Of a chapter that ran."""
 
 
-def a_record(seed=0, right=900, encoding="roll", recipe="quick", epochs=12) -> Record:
+def a_record(seed=0, right=900, encoding="roll", recipe="quick") -> Record:
     """A run with so many of 1000 test images right, and with an origin to tell."""
-    record = make_record(encoding, right, seed, recipe, images=1000, epochs=epochs)
+    record = make_record(encoding, right, seed, recipe, images=1000, epochs=12)
     origin = {
         "commit": "c0ffee" * 6,
         "dirty": False,
