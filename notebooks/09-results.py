@@ -243,7 +243,7 @@ for points in (0.3, 0.5, 1.0):
 # %%
 Markdown(results_table(committed, "mini-paper").to_markdown())
 
-# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-gaps", "caption": "CIFAR-100: points ahead of a learned table that is added once. Printed in the paper, with 95 % intervals after Welch; in the paper's model here, one run of each at the best of three learning rates; in a model of 96 channels, with 95 % intervals over pairs of runs of one seed."}, "image": {"alt": "Four rows of marks with intervals, for the paper, the paper's model here and the narrow model. RoPE and RollPE lie right of zero in all three, farthest in the paper. A table before every block lies right of zero, nearer. Multiplexed RollPE lies farthest right in the paper, at one point in the paper's model here, and left of zero in the narrow model."}}
+# %% tags=["hide-input"] mystnb={"figure": {"name": "fig-gaps", "caption": "CIFAR-100: points ahead of a learned table that is added once. Printed in the paper, with 95 % intervals after Welch; in the paper's model here, one run of each at the best of three learning rates, of the table before every block at the better of two; in a model of 96 channels, with 95 % intervals over pairs of runs of one seed."}, "image": {"alt": "Four rows of marks with intervals, for the paper, the paper's model here and the narrow model. RoPE and RollPE lie right of zero in all three, farthest in the paper. A table before every block lies right of zero, nearer. Multiplexed RollPE lies farthest right in the paper, at one point in the paper's model here, and left of zero in the narrow model."}}
 fig = plt.figure(figsize=(4.8, 3.6), layout="constrained")
 figures.gaps_to_the_table(committed, fig.subplots())
 plt.close(fig)

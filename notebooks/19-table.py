@@ -21,8 +21,8 @@
 #   mean square of 0.65. Drawn with 1, the same table has 96.5 % in place of 81.7 %, ahead of RoPE with 92.2 %.
 # - **On text it starts well.** There the characters start at 0.02 as well, and a larger table is worse.
 # - **On CIFAR-100 its size is not the reason.** In the paper's model, with one run of each, RoPE leads the table by 4.8 points. A table drawn
-#   at 0.5 is 3.1 points worse. A table before every block takes back a quarter of the lead. At the paper's depth, in a narrow
-#   model, RoPE leads by 4.0 points, and such a table takes back 3.2 of them. The rest is open.
+#   at 0.5 is 3.1 points worse. A table before every block takes back a quarter of the lead, at the better of two learning rates.
+#   At the paper's depth, in a narrow model, RoPE leads by 4.0 points, and such a table takes back 3.2 of them. The rest is open.
 #
 # Treat the size of an additive code as you treat the learning rate: try two or three, and look at the training loss. That a large table is
 # ahead of RoPE is a result on digits alone, which are centered in their images.

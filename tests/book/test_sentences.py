@@ -227,17 +227,23 @@ def test_the_papers_model_has_one_run_of_each_encoding_and_two_of_rope() -> None
     assert 0.2 < often.mean / (rope - table) < 0.3
     assert large.mean < 0 and says("README.md", "On CIFAR-100 a larger start hurts")
     assert says("book/index.md", "On CIFAR-100 a larger start hurts")
-    assert says("README.md", "in the paper's model it takes back a quarter of RoPE's lead, in one pair.")
-    assert says("book/index.md", "In the paper's model it is a quarter of RoPE's lead, in one pair.")
+    for page in FRONT:
+        assert says(page, "a quarter of RoPE's lead, in one pair at the better of two learning rates.")
+    assert says("book/index.md", "the table before every block at the better of two.")
+    assert says(
+        "book/size.md",
+        "1.25 in one pair of the paper's, at the better of two learning rates; at the other 0.1.",
+    )
+    often_at = {rate: mean(f"{rate}/{TABLE}@every_block=true", held_out) for rate in ("short", HALF)}
+    assert often_at[HALF] > often_at["short"] and not measured(f"{QUARTER}/{TABLE}@every_block=true")
+    assert round(lead((f"short/{TABLE}@every_block=true", f"short/{TABLE}")).mean, 1) == 0.1
     pairs = [
         values(f"{pool}/{TABLE}@every_block=true")[seed] - values(f"{pool}/{TABLE}")[seed]
         for pool in ("mini-token", "mini-token@pool=token")
         for seed in (30, 31, 32)
     ]
     assert [f"{gain:.1f}" for gain in (min(pairs), max(pairs))] == ["1.4", "3.3"]
-    assert says(
-        "book/size.md", "1.4 to 3.3 in six pairs of runs of a small one, and 1.25 in one pair of the paper's."
-    )
+    assert says("book/size.md", "1.4 to 3.3 in six pairs of runs of a small one, and 1.25 in one pair")
     assert says("book/size.md", "| 0.57 | 0.02 of 0.02, 0.5: 62.8 % | 62.8 % |")
     patches = arrays_of(runs_by_arm()[f"{HALF}/{TABLE}"][0])["frame_token_rms"][0, 0]
     assert f"{patches:.2f}" == "0.57"

@@ -217,8 +217,9 @@ SOURCES = {
 def leads(records: Iterable[Record]) -> dict[str, dict[str, Summary]]:
     """Points of accuracy ahead of a learned table, by source and encoding; what is not measured is left out.
 
-    The paper's interval is Welch's, from what Table 1 prints. Ours are over pairs of runs of one seed, each
-    encoding at its best rate of three in the paper's model, all at one rate in the narrow one.
+    The paper's interval is Welch's, from what Table 1 prints. Ours are over pairs of runs of one seed: in the
+    paper's model each encoding at its best rate of three, the table before every block of two; in the narrow
+    one all at one rate.
     """
     cells = {arm: {run.seed: run.score for run in runs} for arm, runs in by_cell(records).items()}
     table = PAPER_TABLE_1["learned"]
